@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+import warnings
 from typing import Any
 
 import numpy as np
@@ -238,7 +239,9 @@ def test_a_shallow_copy_goes_on_by_itself(settings: dict[str, Any]) -> None:
     check_equal(metric.compute(), expected)
     metric.update(*BATCH)
     metric.update(*BATCH)
-    assert len(other.tallies) + 1 == len(metric.tallies)
+    num, num_more, num_of_original = (sum(map(len, each._split())) for each in (over(EVERYTHING[:9]), other, metric))
+    assert num < num_more
+    assert num_of_original - num == 2 * (num_more - num)
 
 
 def test_reset_forgets() -> None:
@@ -528,3 +531,51 @@ def test_forward_can_be_over_all_processes(world: list[dict[str, Any]]) -> None:
     """By dist_sync_on_step, as any metric of torchmetrics."""
     for rank in world:
         check_equal(rank["on step"], over([0, 1]).compute())
+
+
+class TestWaiting:
+    """Batches of boxes wait to be matched together; nobody can tell."""
+
+    @pytest.mark.parametrize("settings", [{}, {"unique_images": True}, {"class_metrics": True, "box_format": "cxcywh"}])
+    def test_the_numbers_are_those_of_batches_that_are_matched_at_once(
+        self, settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Areas of 0, which are those of boxes, and images that come again included."""
+        batches = []
+        for image in [*EVERYTHING[:9], *EVERYTHING[3:6], *EVERYTHING[9:]]:
+            pred, target = as_dicts(SCENE, image)
+            area = torch.where(torch.arange(len(target["labels"])) % 2 == 0, 0, target["area"])
+            batches.append(([pred], [target | {"image_id": torch.tensor(image), "area": area}]))
+        waiting, at_once = (MeanAveragePrecision(**{"box_format": "xywh", **settings}) for _ in range(2))
+        for batch in batches:
+            waiting.update(*batch)
+        assert sum(map(len, waiting._tallies)) == 0 or settings.get("unique_images")
+        with monkeypatch.context() as changed:
+            changed.setattr(MeanAveragePrecision, "_add_to_buffer", lambda *_: False)
+            for batch in batches:
+                at_once.update(*batch)
+        assert len(at_once.tallies) == len(batches)
+        check_equal(waiting.compute(), at_once.compute())
+
+    def test_metrics_that_share_their_state_share_what_waits(self) -> None:
+        """As those of a collection do."""
+        metric, other = MeanAveragePrecision("xywh"), MeanAveragePrecision("xywh")
+        metric.update(*BATCH)
+        other.tallies = metric.tallies
+        metric.update(*BATCH)
+        assert len(metric._tallies) == 1
+        check_equal(other.compute(), metric.compute())
+        assert len(other.tallies) == 2
+
+    def test_a_batch_that_is_stopped_leaves_nothing(self) -> None:
+        """Where a warning is an error, neither rows nor ids of images stay."""
+        metric = MeanAveragePrecision("xywh", max_detection_thresholds=[1])
+        many = {key: torch.cat([column] * 2) for key, column in as_dicts(SCENE, 0)[0].items()}
+        with pytest.warns(UserWarning, match="Encountered more than 1 detections") as told:
+            metric.update([many], [as_dicts(SCENE, 0)[1]])
+        assert [each.filename for each in told] == [__file__]
+        metric.reset()
+        with warnings.catch_warnings(action="error"), pytest.raises(UserWarning, match="Encountered"):
+            metric.update([many], [as_dicts(SCENE, 0)[1]])
+        assert len(metric.tallies) == 0
+        assert metric._tallies.waiting == set()

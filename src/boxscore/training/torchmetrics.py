@@ -16,10 +16,12 @@ import torch
 from torchmetrics import Metric
 
 from boxscore._support.exceptions import InputError
+from boxscore._support.locks import fork_safe_lock
+from boxscore._support.threads import num_threads
 from boxscore.arrays import convert, to_numpy
 from boxscore.checks.diagnosis import Watch, Words
-from boxscore.data.batch_keys import DETECTION_KEYS, TRUTH_KEYS
-from boxscore.data.batches import build_from_images, in_argument
+from boxscore.data.batch_keys import DETECTION_KEYS, TRUTH_KEYS, Keys
+from boxscore.data.batches import build_from_images, collect_arrays, in_argument
 from boxscore.data.dataset import (
     Detections,
     Invalid,
@@ -34,6 +36,8 @@ from boxscore.data.geometry.boxes import sizes
 from boxscore.data.geometry.masks import Masks
 from boxscore.data.image_ids import image_ids_of
 from boxscore.data.preparation import shaped_by
+from boxscore.data.row_buffer import BufferSettings, RowBuffer
+from boxscore.engines.native.compiled_engine import match_buffer
 from boxscore.pipeline import finish, match
 from boxscore.protocol.fields import check_choice
 from boxscore.protocol.protocol import IouType, Protocol, iou_types_of
@@ -51,6 +55,30 @@ _COCO = Protocol.named("coco")
 
 _TARGET_KEYS = TRUTH_KEYS._replace(defaults={**TRUTH_KEYS.defaults, "area": 0})
 """As in torchmetrics, an area of 0 means that of the shape."""
+
+
+class _Tallies(list[torch.Tensor]):
+    """The bytes of tallies, one or more per tensor, and the batches that wait to be matched.
+
+    The metrics of a collection may share one list, so what waits is here and not in the metric.
+    """
+
+    def __init__(self, parts: Sequence[torch.Tensor] = ()) -> None:
+        super().__init__(parts)
+        self.lock = fork_safe_lock()
+        self.buffer: RowBuffer | None = None
+        self.waiting: set[int] = set()
+        """The ids of the images in the buffer; where images are not identified, numbers from 0 on."""
+
+    def match_waiting(self, device: torch.device) -> None:
+        """Match the batches that wait, if there are any."""
+        with self.lock:
+            if self.buffer is not None and len(self.buffer):
+                self.append(_as_tensor(storage.to_bytes(match_buffer(self.buffer, num_threads(None))), device))
+            self.waiting.clear()
+
+    def __reduce__(self) -> Any:
+        return _Tallies, ([*self],)
 
 
 class MeanAveragePrecision(Metric):
@@ -91,6 +119,7 @@ class MeanAveragePrecision(Metric):
         "rec_thresholds",
         "max_detection_thresholds",
         "num_invalid",
+        "tallies",
     ]
     is_differentiable = False
     higher_is_better = True
@@ -99,8 +128,6 @@ class MeanAveragePrecision(Metric):
     plot_upper_bound = 1.0
     warn_on_many_detections = True
     warn_on_mistakes = True
-    tallies: list[torch.Tensor]
-    """Bytes of tallies, one or more per tensor."""
     boxes: list[torch.Tensor]
     """Bytes of all boxes and masks, if they are kept; see `boxscore.training.stored_shapes`."""
 
@@ -181,6 +208,17 @@ class MeanAveragePrecision(Metric):
         """Number of invalid predictions that were dropped; of all processes where states are synchronized."""
         return self._joined(self._protocols()[0], list(self._split())).num_invalid
 
+    @property
+    def tallies(self) -> list[torch.Tensor]:
+        """The state: bytes of tallies, one or more per tensor; one tensor while states are synchronized."""
+        if isinstance(self._tallies, _Tallies):
+            self._tallies.match_waiting(self.device)
+        return self._tallies
+
+    @tallies.setter
+    def tallies(self, value: list[torch.Tensor]) -> None:
+        self._tallies = _Tallies(value) if type(value) is list else value
+
     def update(self, preds: Images, target: Images) -> None:
         """Match one batch. If anything in it is wrong, it is refused as a whole; predictions may be dropped instead."""
         for name, images in (("preds", preds), ("target", target)):
@@ -188,14 +226,64 @@ class MeanAveragePrecision(Metric):
                 raise InputError(f"`{name}` must be a list of dicts, one per image; got {type(images).__name__}")
         if len(preds) != len(target):
             raise InputError(f"`preds` and `target` must have one entry per image; got {len(preds)} and {len(target)}")
-        both = DETECTION_KEYS, TRUTH_KEYS if self._has_keypoints else _TARGET_KEYS
-        keys, target_keys = (each.of_shapes(self.iou_type) for each in both)
-        given: dict[str, Any] = {"is_hosted": True}
-        if "bbox" in self.iou_type or self._has_keypoints:
-            given["box_format"] = self.box_format
-        make = detections_maker(self.invalid)
-        detections: Detections = in_argument("preds", build_from_images, make, preds, keys, **given)
-        truths: Truths = in_argument("target", build_from_images, Truths, target, target_keys, **given)
+        if not self._add_to_buffer(preds, target):
+            self._add_columns(preds, target)
+
+    @property
+    def _can_buffer(self) -> bool:
+        """Whether matching is all that is done with a batch."""
+        return self.iou_type == ("bbox",) and self.average == "macro" and not self.keep_boxes
+
+    def _add_to_buffer(self, preds: Images, target: Images) -> bool:
+        """Copy the rows of a batch, to be matched with others; return whether that was possible."""
+        if not self._can_buffer or not isinstance(self._tallies, _Tallies):
+            return False
+        arrays = collect_arrays(preds, DETECTION_KEYS), collect_arrays(target, _TARGET_KEYS)
+        named = self._ids_of(target) if self.unique_images else []
+        if None in arrays or named is None:
+            return False
+        settings = BufferSettings(self.protocol, self.box_format, None, self.invalid, fills_areas=True)
+        tallies = self._tallies
+        with tallies.lock:
+            is_repeated = not tallies.waiting.isdisjoint(named)  # which copy counts is decided between tallies
+            if tallies.buffer is None or tallies.buffer.settings != settings or is_repeated:
+                tallies.match_waiting(self.device)
+                tallies.buffer = RowBuffer(settings)
+            buffer, num = tallies.buffer, len(tallies.waiting)
+            ids = named if self.unique_images else list(range(num, num + len(target)))
+            if not buffer.add(*arrays, ids):
+                return False
+            try:
+                self._tell_of_invalid(buffer.num_last_invalid, preds)
+                if self.warn_on_many_detections and buffer.compiled.most_last_detections > self.protocol.limits[-1]:
+                    _warn_of_many(buffer.last()[0], self.max_detection_thresholds[-1])
+                if self.warn_on_mistakes and self._watch.is_open:
+                    self._watch.add(*buffer.last())
+                tallies.waiting.update(ids)
+                if buffer.is_full:
+                    tallies.match_waiting(self.device)
+            except BaseException:
+                buffer.remove_last()
+                tallies.waiting.difference_update(ids)
+                raise
+        return True
+
+    @staticmethod
+    def _ids_of(target: Images) -> list[int] | None:
+        """The ids of a batch's images; None if one is missing, invalid or there twice."""
+        try:
+            ids = image_ids_of(target, "").numbers
+        except InputError:
+            return None
+        return ids if len({*ids}) == len(ids) else None
+
+    def _add_columns(self, preds: Images, target: Images) -> None:
+        """Match a batch by way of columns: shapes other than boxes, batches that are kept, errors to report."""
+        keys, target_keys = self._keys
+        detections: Detections = in_argument(
+            "preds", build_from_images, detections_maker(self.invalid), preds, keys, **self._reading
+        )
+        truths: Truths = in_argument("target", build_from_images, Truths, target, target_keys, **self._reading)
         truths = truths if self._has_keypoints else _with_areas(truths)
         ids = list(range(len(target)))
         if self.unique_images:
@@ -203,11 +291,7 @@ class MeanAveragePrecision(Metric):
             first = np.sort(np.unique(every, return_index=True)[1]).tolist()
             detections, truths = select_images(detections, first, every), select_images(truths, first, every)
             ids = [every[index] for index in first]
-        if detections.invalid_image is not None and self.warn_on_mistakes and not self._has_told_of_invalid:
-            self._has_told_of_invalid = True
-            read = partial(in_argument, "preds", build_from_images, Detections, preds, keys, **given)
-            words = dropped_words(detections.invalid_image.size, read)
-            warnings.warn(f"{words}; `num_invalid` counts all (warn_on_mistakes=False silences this)", stacklevel=3)
+        self._tell_of_invalid(0 if detections.invalid_image is None else detections.invalid_image.size, preds)
         if self.warn_on_many_detections:
             _warn_of_many(detections, self.max_detection_thresholds[-1])
         if self.warn_on_mistakes and self._watch.is_open:
@@ -220,10 +304,32 @@ class MeanAveragePrecision(Metric):
                 pooled = replace(detections, label=np.zeros(len(detections), np.int64))
                 pooled_truths = replace(truths, label=np.zeros(len(truths), np.int64))
                 content += storage.to_bytes(match(pooled, pooled_truths, protocol.replace(class_agnostic=True)))
-        self.tallies.append(torch.frombuffer(bytearray(content), dtype=torch.uint8).to(self.device))
+        self.tallies.append(_as_tensor(content, self.device))
         if self.keep_boxes and ids:
-            content = stored_shapes.pack(detections, truths, ids)
-            self.boxes.append(torch.frombuffer(bytearray(content), dtype=torch.uint8).to(self.device))
+            self.boxes.append(_as_tensor(stored_shapes.pack(detections, truths, ids), self.device))
+
+    @property
+    def _keys(self) -> tuple[Keys, Keys]:
+        """The keys of predictions and targets."""
+        both = DETECTION_KEYS, TRUTH_KEYS if self._has_keypoints else _TARGET_KEYS
+        keys, target_keys = (each.of_shapes(self.iou_type) for each in both)
+        return keys, target_keys
+
+    @property
+    def _reading(self) -> dict[str, Any]:
+        """The settings of `build_from_images`."""
+        has_boxes = "bbox" in self.iou_type or self._has_keypoints
+        return {"is_hosted": True, **({"box_format": self.box_format} if has_boxes else {})}
+
+    def _tell_of_invalid(self, num: int, preds: Images) -> None:
+        """Warn, once, that predictions of a batch were dropped."""
+        if not num or not self.warn_on_mistakes or self._has_told_of_invalid:
+            return
+        self._has_told_of_invalid = True
+        words = dropped_words(
+            num, partial(in_argument, "preds", build_from_images, Detections, preds, self._keys[0], **self._reading)
+        )
+        warnings.warn(f"{words}; `num_invalid` counts all (warn_on_mistakes=False silences this)", stacklevel=5)
 
     @torch.jit.unused  # type: ignore[untyped-decorator]
     def forward(self, *values: Any, **named: Any) -> Any:
@@ -310,8 +416,9 @@ class MeanAveragePrecision(Metric):
 
     def __getstate__(self) -> dict[str, Any]:
         """As in torchmetrics, but a copy shares nothing that `update` changes in place."""
+        _ = self.tallies  # matches what waits
         state: dict[str, Any] = super().__getstate__()
-        changed = (name for name in ("tallies", "boxes", "_watch") if name in state)
+        changed = (name for name in ("_tallies", "boxes", "_watch") if name in state)
         return state | {name: copy(state[name]) for name in changed}
 
     def _stored_shapes(self) -> stored_shapes.StoredShapes:
@@ -436,7 +543,7 @@ def _warn_of_many(detections: Detections, limit: int) -> None:
             f"Encountered more than {limit} detections in a single image: {most} are of one class, of which the {limit}"
             " with the highest scores count; a larger limit in `max_detection_thresholds` counts more of them"
             " (warn_on_many_detections=False silences this)",
-            stacklevel=4,
+            stacklevel=5,
         )
 
 
@@ -453,6 +560,10 @@ def _numbers(result: Result) -> dict[str, torch.Tensor]:
 def _tensor(values: Any) -> torch.Tensor:
     """Single-precision numbers, -1 for undefined. One number alone has no axis once `Metric` has seen it."""
     return torch.from_numpy(np.where(np.isnan(values), -1.0, values).astype(np.float32))
+
+
+def _as_tensor(content: bytes, device: torch.device) -> torch.Tensor:
+    return torch.frombuffer(bytearray(content), dtype=torch.uint8).to(device)
 
 
 def _as_bytes(tallies: Any, device: torch.device) -> torch.Tensor:
