@@ -8,6 +8,8 @@ from numpy.typing import NDArray
 
 from boxscore._support.exceptions import InputError
 from boxscore.arrays import is_array, library, to_numpy
+from boxscore.data.batch_keys import DETECTION_KEYS
+from boxscore.data.batches import read_alike
 from boxscore.data.geometry.keypoints import Keypoints
 from boxscore.data.geometry.masks import Masks
 from boxscore.dropin.evaluation_columns import DetectionColumns
@@ -37,6 +39,8 @@ class PredictionColumns(NamedTuple):
     @classmethod
     def read(cls, predictions: Predictions, iou_type: str) -> "PredictionColumns":
         """Raises `InputError` for what no model predicts, with the image's id."""
+        if iou_type == "bbox" and (read := cls._read_alike(predictions)) is not None:
+            return read
         images: list[Any] = []
         columns: list[tuple[Any, Any, Any]] = []
         for image, prediction in predictions.items():
@@ -53,6 +57,17 @@ class PredictionColumns(NamedTuple):
             return cls([], np.zeros(0, np.int64), np.zeros(0), _NOTHING[iou_type])
         categories, all_scores, parts = ([each for each in part if len(each)] for part in zip(*columns, strict=True))
         return cls(images, np.concatenate(categories), np.concatenate(all_scores), _joined(parts, images))
+
+    @classmethod
+    def _read_alike(cls, predictions: Predictions) -> "PredictionColumns | None":
+        """The boxes of images whose arrays are alike, read in one step; None for all others."""
+        given = {image: prediction for image, prediction in predictions.items() if len(prediction)}
+        batch = read_alike([*given.values()], DETECTION_KEYS, is_hosted=True)
+        if batch is None:
+            return None
+        images = [image for image, num in zip(given, batch.num_rows, strict=True) for _ in range(num)]
+        label, score = batch.columns["label"].astype(np.int64), batch.columns["score"].astype(np.float64)
+        return cls(images, label, score, _read_boxes(batch.columns["box"], None))
 
     def select(self, index: ImageClassIndex) -> DetectionColumns:
         """The detections of the evaluation's images and classes."""
