@@ -286,7 +286,8 @@ def _workload(row: Row) -> str:
 
 
 def _streams(results: Results) -> list[Row]:
-    return [row for row in _rows(results, "stream") if "class_metrics" not in row["tool"]]
+    variants = ("class_metrics", "padded")
+    return [row for row in _rows(results, "stream") if not any(each in row["tool"] for each in variants)]
 
 
 def _training(results: Results, theme: Theme) -> Drawing:

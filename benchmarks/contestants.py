@@ -118,6 +118,19 @@ def load_stream(folder: Path) -> Any:
     )
 
 
+def load_padded_stream(folder: Path) -> Any:
+    """The same batches, padded: one dict of tensors (16, D, …) per side, labels -1 where there is no row."""
+    import torch
+    from torch.nn.utils.rnn import pad_sequence
+
+    def padded(images: list[dict[str, Any]]) -> dict[str, torch.Tensor]:
+        fill = {"labels": -1}
+        return {key: pad_sequence([image[key] for image in images], True, fill.get(key, 0)) for key in images[0]}
+
+    sides = load_stream(folder)
+    return [tuple(padded(images[first : first + 16]) for images in sides) for first in range(0, len(sides[0]), 16)]
+
+
 def _run_hotcoco_stream(loaded: Any, threads: int) -> tuple[Any, Any]:
     del threads  # set in the environment, before the tool is imported
     import hotcoco
@@ -157,6 +170,15 @@ def _run_boxscore_stream(loaded: Any, threads: int, *, is_with_arrays: bool = Fa
         metric.update(*(images[first : first + 16] for images in loaded))
     result = metric.compute()
     return _read(result, is_with_arrays=is_with_arrays)
+
+
+def _run_boxscore_padded_stream(loaded: Any, threads: int) -> tuple[Any, Any]:
+    import boxscore
+
+    metric = boxscore.MeanAveragePrecision("coco", box_format="xywh", threads=threads)
+    for preds, targets in loaded:
+        metric.update(preds, targets)
+    return _read(metric.compute(), is_with_arrays=False)
 
 
 def _stream_into(metric: Any, loaded: Any) -> tuple[Any, Any]:
@@ -211,6 +233,7 @@ CONTESTANTS: Mapping[str, Contestant] = {
 STREAMS: Mapping[str, Contestant] = {
     "boxscore": Contestant("boxscore", load_stream, _run_boxscore_stream),
     "boxscore, all arrays": Contestant("boxscore", load_stream, partial(_run_boxscore_stream, is_with_arrays=True)),
+    "boxscore, padded": Contestant("boxscore", load_padded_stream, _run_boxscore_padded_stream),
     "boxscore.torchmetrics": Contestant("boxscore", load_stream, _run_boxscore_torchmetrics_stream, is_exact=False),
     "boxscore.torchmetrics, class_metrics": Contestant(
         "boxscore", load_stream, partial(_run_boxscore_torchmetrics_stream, class_metrics=True), is_exact=False
