@@ -11,8 +11,8 @@ from boxscore._support.exceptions import InputError
 from boxscore._support.lazy import Lazy
 from boxscore._support.threads import num_threads
 from boxscore.arrays import is_in_host_memory, library
-from boxscore.data.dataset import Detections, Truths, check_labels_are_named, host_ids, pooled
-from boxscore.data.preparation import common_iou_type, prepare
+from boxscore.data.dataset import Detections, Truths, check_labels_are_named, host_ids, pooled, pooling_order
+from boxscore.data.preparation import common_iou_type, prepare, prepare_rows
 from boxscore.engines.map_reduce import finish_tallies
 from boxscore.engines.native import compiled_engine as native
 from boxscore.engines.native.jaccard import count_jaccard
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 class Engine(NamedTuple):
     """One way to do the work. All give the same verdicts and the same curves."""
 
-    match: Callable[[Detections, Truths, Protocol, int], Tally]
+    match: Callable[[Detections, Truths, Protocol, int, bool], Tally]
     curves: Callable[[Tally, int], Curves]
 
 
@@ -61,7 +61,9 @@ def evaluate(
     >>> round(result["map_50"], 4), result["mar_100"]
     (0.505, 0.45)
     """
-    inputs, rules = _prepared(detections, truths, protocol)
+    check_sides(detections, truths)
+    rules = protocol_for(protocol, detections, truths)
+    inputs = Inputs(*prepare(detections, truths, rules))
     chosen, sides = _sides_for_engine(inputs, rules, engine)
     if chosen == "native" and native.can_evaluate(rules):
         tally, finished = native.evaluate(*sides, rules, num_threads(threads))
@@ -78,23 +80,36 @@ def match(
     engine: EngineName = "auto",
     *,
     threads: int | None = None,
+    trace: bool = False,
 ) -> Tally:
     """The verdict of every detection. Tallies of different images can be merged before they are finished.
 
+    Args:
+        detections: Every detection of these images.
+        truths: Every truth of these images.
+        protocol: As in `evaluate`.
+        engine: As in `evaluate`.
+        threads: As in `evaluate`.
+        trace: Record which rows of `detections` and `truths` the tally is of, in `Tally.row` and `Tally.truth_row`, and
+            which truth each detection takes in the first area range at the first threshold, in `Tally.taken` and
+            `Tally.taken_similarity`. `Protocol.at` makes any threshold the first. Rows that the protocol leaves out
+            are in no column. Merging tallies and storing them drops these columns.
+
     >>> from boxscore import Detections, Truths
-    >>> truths = Truths(image=[0], label=[1], box=[[0, 0, 10, 10]])
-    >>> match(Detections(image=[0], label=[1], score=[0.9], box=[[0, 0, 10, 9]]), truths, "voc2012").verdict.tolist()
-    [[[2]]]
+    >>> truths = Truths(image=[0, 0], label=[1, 1], box=[[20, 20, 30, 30], [0, 0, 10, 10]])
+    >>> detections = Detections(image=[0, 0], label=[1, 1], score=[0.7, 0.9], box=[[0, 0, 9, 9], [0, 0, 10, 9]])
+    >>> tally = match(detections, truths, "voc2012", trace=True)
+    >>> tally.verdict.tolist(), tally.row.tolist(), tally.taken.tolist(), tally.taken_similarity.tolist()
+    ([[[2]], [[1]]], [1, 0], [1, -1], [0.9090909090909091, nan])
     """
-    inputs, rules = _prepared(detections, truths, protocol)
-    return _match(*_sides_for_engine(inputs, rules, engine), rules, threads)
-
-
-def _prepared(detections: Any, truths: Any, protocol: ProtocolLike) -> tuple[Inputs, Protocol]:
-    """Both sides as the protocol compares them."""
     check_sides(detections, truths)
-    protocol = protocol_for(protocol, detections, truths)
-    return Inputs(*prepare(detections, truths, protocol)), protocol
+    rules = protocol_for(protocol, detections, truths)
+    prepared = prepare_rows(detections, truths, rules)
+    inputs = Inputs(prepared.detections, prepared.truths)
+    tally = _match(*_sides_for_engine(inputs, rules, engine), rules, threads, is_traced=trace)
+    if trace and rules.class_agnostic:
+        tally = tally.traced_to(pooling_order(inputs.detections), pooling_order(inputs.truths))
+    return tally.traced_to(prepared.row, prepared.truth_row) if trace else tally
 
 
 def check_sides(detections: Any, truths: Any) -> None:
@@ -118,9 +133,9 @@ def _sides_for_engine(inputs: Inputs, protocol: Protocol, engine: str) -> tuple[
     return engine, Inputs(pooled(detections), pooled(truths)) if protocol.class_agnostic else inputs
 
 
-def _match(engine: str, sides: Inputs, protocol: Protocol, threads: int | None) -> Tally:
+def _match(engine: str, sides: Inputs, protocol: Protocol, threads: int | None, *, is_traced: bool = False) -> Tally:
     detections, truths = sides
-    tally = _engine(engine).match(detections, truths, protocol, num_threads(threads))
+    tally = _engine(engine).match(detections, truths, protocol, num_threads(threads), is_traced)
     if protocol.class_groups:
         tally = replace(tally, class_groups=truths.class_groups)
     if detections.invalid_image is not None:

@@ -60,7 +60,7 @@ def run_tide(
 
 def without_ignored(detections: Detections, truths: Truths) -> Detections:
     """The detections that count: TIDE finds errors among ignored ones, too."""
-    verdict = pair_rows(detections, truths, TIDE, 1).pairs.verdict
+    verdict = pair_rows(detections, truths, TIDE, 1).verdict
     return rows_of(detections, np.flatnonzero(verdict != IGNORED))
 
 

@@ -259,14 +259,14 @@ def test_verdicts_are_those_of_pairs_and_of_the_tally(name: str, changes: dict[s
     scene = random_scene(5, num_images=20)
     detections, truths = scene.detections, scene.truths
     protocol = Protocol.named(name, **changes)
-    tally = boxscore.match(detections, truths, protocol)
-    every = verdicts_as_given(detections, truths, tally, 1)
+    tally = boxscore.match(detections, truths, protocol, trace=True)
+    every = verdicts_as_given(tally, len(detections))
     assert every.shape == (len(protocol.thresholds), len(detections))
     is_kept = kept_detections(detections, protocol)
     rows = np.flatnonzero(np.ones(len(detections), bool) if is_kept is None else is_kept)
     for t, threshold in enumerate(protocol.thresholds):
         pairing = pair_rows(*prepare(detections, truths, protocol), protocol.at(threshold), 1)
-        expected = as_given(pairing.pairs.verdict, pairing.detection_row)
+        expected = as_given(pairing.verdict, pairing.detection_row)
         is_in = every[t] != 3  # fewer than those of pairs, where the limit is over the dataset
         assert np.array_equal(every[t][rows][is_in[rows]], expected[is_in[rows]])
         assert protocol.limits_per == "dataset" or np.array_equal(is_in[rows], expected != 3)

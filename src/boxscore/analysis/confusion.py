@@ -167,17 +167,15 @@ def confuse(
     """
     if normalize is not None:
         check_choice("normalize", normalize, get_args(Normalize))
-    pairs = pairing.pairs
-    is_in = (pairs.verdict == FALSE) | (pairs.verdict == TRUE)
-    is_counted = pairs.is_counted.astype(bool)
+    is_in = (pairing.verdict == FALSE) | (pairing.verdict == TRUE)
     score = given_or_best(score, curve_of_pairs(pairing))
     is_kept = is_in & (pairing.score >= score)
-    is_true = is_kept & (pairs.verdict == TRUE)
+    is_true = is_kept & (pairing.verdict == TRUE)
     is_left = is_kept & ~is_true
-    is_free = is_counted & ~pairing.is_found(is_kept)
+    is_free = pairing.is_counted & ~pairing.is_found(is_kept)
     found, there = side(pairing.detections, is_left), side(pairing.truths, is_free)
     across = match_across(found, there, pairing.protocol, pairing.threads)
-    truth = np.where(is_true, pairs.truth, across)
+    truth = np.where(is_true, pairing.truth, across)
     found_K, there_K = np.searchsorted(classes, pairing.label), np.searchsorted(classes, pairing.truth_label)
     nothing = classes.size
     met = truth >= 0

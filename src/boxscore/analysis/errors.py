@@ -158,7 +158,7 @@ def find_errors(pairing: Pairing, classes: Ints, names: Sequence[str], backgroun
         ap=before,
         count=count_EK.sum(axis=1),
         gain=np.array([after - before for after, _ in fixes]),
-        num_false=int((pairing.pairs.verdict == FALSE).sum()),
+        num_false=int((pairing.verdict == FALSE).sum()),
         false_gain=_average_precision(case, case.without_false())[0] - before,
         num_unfound=int(is_unfound.sum()),
         unfound_gain=_average_precision(case, case.without_unfound())[0] - before,
@@ -199,7 +199,7 @@ class Case:
 
     def without_false(self) -> Tally:
         """The tally with all false positives fixed."""
-        return self.tally(is_kept=self.pairing.pairs.verdict == TRUE)
+        return self.tally(is_kept=self.pairing.verdict == TRUE)
 
     def without_unfound(self) -> Tally:
         """The tally with all truths that were not found fixed."""
@@ -227,7 +227,7 @@ class Case:
         Only the truths that are there count. All of them, if not said otherwise.
         """
         columns = self.pairing.detections
-        verdict = self.pairing.pairs.verdict
+        verdict = self.pairing.verdict
         is_in = (verdict == FALSE) | (verdict == TRUE)
         row = np.flatnonzero(is_in if is_kept is None else is_in & is_kept)
         label, is_true = self.pairing.label[row], verdict[row] == TRUE
@@ -255,10 +255,9 @@ class Case:
 
 def find_case(pairing: Pairing, classes: Ints, background: float) -> Case:
     """The error of every box."""
-    pairs, protocol = pairing.pairs, pairing.protocol
+    protocol, is_counted = pairing.protocol, pairing.is_counted
     iou = protocol.thresholds[0]
-    is_counted = pairs.is_counted.astype(bool)
-    is_false = pairs.verdict == FALSE
+    is_false = pairing.verdict == FALSE
     found, there = side(pairing.detections, is_false), side(pairing.truths, is_counted)
     near = nearest(found, there, protocol, pairing.threads)
     reaches = np.greater if protocol.comparison == ">" else np.greater_equal

@@ -12,7 +12,7 @@ from boxscore._support import text
 from boxscore._support.exceptions import InputError
 from boxscore._support.threads import num_threads
 from boxscore.analysis.known_tools import TOOLS, as_rules, rules_of_shapes, with_sigmas_of
-from boxscore.analysis.pairing import pair_rows
+from boxscore.analysis.pairing import BEYOND
 from boxscore.analysis.rule_reasons import (
     FALSE,
     IGNORED,
@@ -22,10 +22,9 @@ from boxscore.analysis.rule_reasons import (
     VerdictChange,
     reason_of,
 )
-from boxscore.data.dataset import Detections, Truths, host_ids
-from boxscore.data.preparation import common_iou_type, kept_detections, prepare, shaped_by
-from boxscore.engines.native.pairs import BEYOND
-from boxscore.pipeline import evaluate
+from boxscore.data.dataset import Detections, Truths
+from boxscore.data.preparation import common_iou_type
+from boxscore.pipeline import finish, match
 from boxscore.protocol.protocol import Protocol
 from boxscore.protocol.words import FieldChange, changed_fields, ordered_steps
 from boxscore.result.summary import plain
@@ -304,27 +303,19 @@ class _State(NamedTuple):
     @classmethod
     def of(cls, detections: Detections, truths: Truths, protocol: Protocol, threads: int) -> "_State":
         """The state under a protocol."""
-        result = evaluate(detections, truths, protocol, threads=threads)
-        return cls(result["map"], verdicts_as_given(detections, truths, result.tally, threads))
+        tally = match(detections, truths, protocol, threads=threads, trace=True)
+        return cls(finish(tally, threads=threads)["map"], verdicts_as_given(tally, len(detections)))
 
 
-def verdicts_as_given(detections: Detections, truths: Truths, tally: Tally, threads: int) -> NDArray[np.uint8]:
-    """The verdict of each detection at each threshold, in the order of its rows; 3: left out. Shape (T, D).
+def verdicts_as_given(tally: Tally, num: int) -> NDArray[np.uint8]:
+    """The verdict of each of `num` detections at each threshold, in the order of its rows; 3: left out. Shape (T, D).
 
-    In the first area range, within the last limit. `tally`: of these detections and truths.
+    In the first area range, within the last limit. `tally`: a traced one.
     """
-    protocol, tally = tally.protocol, tally.limited()
-    pairing = pair_rows(*prepare(detections, truths, protocol), protocol.at(), threads)
-    is_kept = kept_detections(shaped_by(detections, protocol.iou_type), protocol)
-    given = np.arange(len(detections)) if is_kept is None else np.flatnonzero(is_kept)
-    rows = np.flatnonzero(pairing.pairs.verdict != BEYOND)
-    # A tally's rows stand by image, label and falling score; of equal scores, as they were given.
-    image = host_ids(pairing.detections.image)[rows]
-    order = np.lexsort((-pairing.score[rows], pairing.label[rows], image))
-    row = given[pairing.detection_row[rows[order]]]
-    verdict = np.full((len(protocol.thresholds), len(detections)), BEYOND, np.uint8)
+    tally = tally.limited()
+    verdict = np.full((len(tally.protocol.thresholds), num), BEYOND, np.uint8)
     for t, at_threshold in enumerate(verdict):
-        at_threshold[row] = tally.verdict_at(t)
+        at_threshold[tally.row] = tally.verdict_at(t)
     return verdict
 
 

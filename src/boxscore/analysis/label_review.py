@@ -266,7 +266,7 @@ def label_errors(
     check_fraction("background", background)
     for kind in kinds:
         check_choice("kinds", kind, KINDS)
-    pairings = [pair_inputs(each, "label_errors", iou, threads) for each in models]
+    pairings = [pair_inputs(each, "`label_errors`", iou, threads) for each in models]
     evidence = [Evidence.of(each, score, background) for each in pairings]
     return _named_cases(models, pairings, find_suspects(evidence, dict.fromkeys(kinds)))
 

@@ -61,7 +61,7 @@ class Evidence(NamedTuple):
     @classmethod
     def of(cls, pairing: Pairing, score: float | None, background: float) -> "Evidence":
         """The evidence of what was paired."""
-        verdict, is_counted = pairing.pairs.verdict, pairing.pairs.is_counted.astype(bool)
+        verdict, is_counted = pairing.verdict, pairing.is_counted
         is_false, is_true = verdict == FALSE, verdict == TRUE
         found, there = side(pairing.detections, is_false), side(pairing.truths, is_counted)
         near = nearest(found, there, pairing.protocol, pairing.threads)
@@ -72,7 +72,7 @@ class Evidence(NamedTuple):
         is_sure = pairing.score >= given_or_best(score, curve_of_pairs(pairing))
         is_confident = is_false & ~is_on_own & is_sure
         against = np.zeros(len(pairing.truths))
-        against[pairing.pairs.truth[is_true]] = scores[is_true]
+        against[pairing.truth[is_true]] = scores[is_true]
         is_seen = pairing.is_found()
         for rows, is_near in ((near.own, near.own_iou > background), (near.other, is_on_other)):
             is_seen[rows[is_false & is_near]] = True
@@ -132,10 +132,9 @@ def _spurious(evidence: Sequence[Evidence]) -> list[Suspect]:
 def _recall_of_similar(pairing: Pairing, is_found: NDArray[np.bool_]) -> Floats:
     """Of each truth, the share of the truths of its class with half to twice its area, itself included, found."""
     area = host_areas(pairing.truths, pairing.protocol).astype(np.float64)
-    is_counted = pairing.pairs.is_counted.astype(bool)
     recall = np.zeros(area.size)
-    for label in np.unique(pairing.truth_label[is_counted]):
-        rows = np.flatnonzero(is_counted & (pairing.truth_label == label))
+    for label in np.unique(pairing.truth_label[pairing.is_counted]):
+        rows = np.flatnonzero(pairing.is_counted & (pairing.truth_label == label))
         rows = rows[np.argsort(area[rows], kind="stable")]
         num_found = np.concatenate([[0], np.cumsum(is_found[rows])])
         start = np.searchsorted(area[rows], area[rows] / 2, "left")
@@ -191,7 +190,7 @@ def _matched(pairing: Pairing, rows: Ints, other: Pairing, other_rows: Ints) -> 
     found = take(pairing.detections, _flags(rows, len(pairing.detections)))
     there = take(other.detections, _flags(other_rows, len(other.detections)))
     truths = Truths(image=there.image, label=there.label, geometry=there.geometry)
-    pairs = pair_rows(found, truths, protocol, pairing.threads).pairs
+    pairs = pair_rows(found, truths, protocol, pairing.threads)
     is_true = pairs.verdict == TRUE
     return list(zip(rows[is_true].tolist(), pairs.truth[is_true].tolist(), strict=True))
 

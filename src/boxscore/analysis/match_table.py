@@ -13,12 +13,11 @@ from numpy.typing import NDArray
 import boxscore._compiled as _compiled
 from boxscore._support.exceptions import InputError
 from boxscore.analysis.errors import TYPES, find_case
-from boxscore.analysis.pairing import Pairing, as_given, pair_inputs, rows_as_given, verdicts_at
+from boxscore.analysis.pairing import BEYOND, Pairing, as_given, pair_inputs, rows_as_given, verdicts_at
 from boxscore.analysis.verdict_counts import VerdictCounts, count_by_class, count_by_image
 from boxscore.arrays import compact, to_numpy
 from boxscore.data.coverage import NOT_COVERED
 from boxscore.data.dataset import Detections, Truths, coverage_codes, host_areas, host_ids, host_scores
-from boxscore.engines.native.pairs import BEYOND, similarities
 from boxscore.protocol.fields import check_choice, check_finite
 from boxscore.protocol.protocol import CROWD, DIFFICULT, GROUP, REGULAR, Protocol
 from boxscore.result.curves import Ints
@@ -96,7 +95,7 @@ def make_table(result: Result, options: TableOptions, method: str) -> Table:
         return _class_table(result, options, name)
     if options.rows == "images":
         return _image_table(result, options, name)
-    pairing = pair_inputs(result, name, options.iou, options.threads)
+    pairing = pair_inputs(result, f"`{name}`", options.iou, options.threads)
     matches = _match_inputs(result, pairing, options)
     make = _detection_table if options.rows == "detections" else _truth_table
     return make(result.inputs_for(name), matches)
@@ -168,21 +167,19 @@ class _Matches:
 
 def _match_inputs(result: Result, pairing: Pairing, options: TableOptions) -> _Matches:
     detections, truths = result.inputs_for("a table of matches")
-    pairs, protocol = pairing.pairs, pairing.protocol
-    of_pairs = similarities(pairing.detections, pairing.truths, pairs.truth, protocol, pairing.threads)
-    verdict = as_given(pairs.verdict, pairing.detection_row)
-    coverage = coverage_codes(detections, truths, protocol)
+    verdict = as_given(pairing.verdict, pairing.detection_row)
+    coverage = coverage_codes(detections, truths, pairing.protocol)
     if coverage is not None:
         verdict = np.where(coverage == NOT_COVERED, np.uint8(_LEFT_OUT), verdict)
     errors, truth_errors = _error_columns(result, pairing) if options.errors else ({}, {})
     score = host_scores(detections.score)
     return _Matches(
-        protocol=protocol,
+        protocol=pairing.protocol,
         verdict=verdict,
-        truth=as_given(rows_as_given(pairs.truth, pairing.truth_row), pairing.detection_row),
-        similarity=as_given(of_pairs, pairing.detection_row),
+        truth=as_given(rows_as_given(pairing.truth, pairing.truth_row), pairing.detection_row),
+        similarity=as_given(pairing.similarity, pairing.detection_row),
         is_kept=np.ones(score.size, bool) if options.score is None else score >= options.score,
-        is_counted=as_given(pairs.is_counted.astype(bool), pairing.truth_row),
+        is_counted=as_given(pairing.is_counted, pairing.truth_row),
         errors=errors,
         truth_errors=truth_errors,
     )

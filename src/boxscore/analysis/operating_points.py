@@ -197,7 +197,7 @@ def curve_of_all(tally: Tally, t: int) -> ScoreCurve:
 
 def curve_of_pairs(pairing: Pairing) -> ScoreCurve:
     """The curve of all classes together, from the pairs at one threshold."""
-    verdict, is_counted = pairing.pairs.verdict, pairing.pairs.is_counted
+    verdict, is_counted = pairing.verdict, pairing.is_counted
     is_in = (verdict == FALSE) | (verdict == TRUE)
     return score_curve(pairing.score[is_in], verdict[is_in] == TRUE, int(np.count_nonzero(is_counted)))
 

@@ -1,19 +1,20 @@
-"""The detections and truths of an evaluation, and their verdicts at one threshold."""
+"""The detections and truths of an evaluation, and their verdicts at one threshold, looked up in a traced tally."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from boxscore._support.threads import num_threads
-from boxscore.arrays import to_numpy
-from boxscore.data.dataset import Detections, Truths, host_ids, host_scores, pooled
-from boxscore.engines.native.pairs import BEYOND, Pairs, Rows, pair
-from boxscore.pipeline import match
+from boxscore.data.dataset import Detections, Truths, host_ids, host_scores, pooled, pooling_order
+from boxscore.engines.native import compiled_engine
 from boxscore.protocol.protocol import Protocol
 from boxscore.result.result import Result
-from boxscore.result.tally import TRUE, Tally, is_within_dataset
+from boxscore.result.tally import TRUE, Tally
+
+BEYOND = 3
+"""The verdict of a detection that a tally has no row of: beyond the largest limit, or of a class not looked for."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -24,7 +25,16 @@ class Pairing:
     """With one threshold, one area range, one limit."""
     detections: Detections
     truths: Truths
-    pairs: Pairs
+    tally: Tally
+    """Within the limit over the dataset, if there is one."""
+    verdict: NDArray[np.uint8]
+    """0 ignored, 1 false positive, 2 true positive, 3 beyond the limit. Shape (D,)."""
+    truth: NDArray[np.int64]
+    """The row of the truth that a detection took, or -1. Shape (D,)."""
+    similarity: NDArray[np.float64]
+    """The similarity with that truth, or NaN. Shape (D,)."""
+    is_counted: NDArray[np.bool_]
+    """Whether a truth counts; the others are ignored. Shape (G,)."""
     detection_row: NDArray[np.int64]
     """The row in which each detection was given. Shape (D,)."""
     truth_row: NDArray[np.int64]
@@ -48,47 +58,58 @@ class Pairing:
 
     def is_found(self, is_kept: NDArray[np.bool_] | None = None) -> NDArray[np.bool_]:
         """Whether a truth has a true positive, among the detections that are kept. Shape (G,)."""
-        is_true = self.pairs.verdict == TRUE
+        is_true = self.verdict == TRUE
         is_found = np.zeros(len(self.truths), bool)
-        is_found[self.pairs.truth[is_true if is_kept is None else is_true & is_kept]] = True
+        is_found[self.truth[is_true if is_kept is None else is_true & is_kept]] = True
         return is_found
 
 
 def pair_rows(detections: Detections, truths: Truths, protocol: Protocol, threads: int) -> Pairing:
     """The verdict of every detection at the protocol's only threshold, and the truth that it took."""
-    rows = [np.arange(len(columns)) for columns in (detections, truths)]
+    rows = np.arange(len(detections)), np.arange(len(truths))
     if protocol.class_agnostic:
-        rows = [np.argsort(to_numpy(columns.label), kind="stable") for columns in (detections, truths)]
+        rows = pooling_order(detections), pooling_order(truths)
         detections, truths = pooled(detections), pooled(truths)
-    pairs = pair(detections, truths, protocol, threads)
-    ids = (host_ids(detections.label), host_scores(detections.score), host_ids(detections.image))
-    is_within = is_within_dataset(protocol, *ids)
-    if is_within is not None:
-        verdict = np.where(is_within, pairs.verdict, np.uint8(BEYOND))
-        pairs = pairs._replace(verdict=verdict, truth=np.where(is_within, pairs.truth, np.int32(-1)))
+    tally = compiled_engine.match(detections, truths, protocol, threads, is_traced=True).limited()
+    verdict, truth = np.full(len(detections), BEYOND, np.uint8), np.full(len(detections), -1)
+    similarity, is_counted = np.full(len(detections), np.nan), np.zeros(len(truths), bool)
+    verdict[tally.row] = tally.verdict_at(0)
+    truth[tally.row], similarity[tally.row] = tally.taken, tally.taken_similarity
+    is_counted[tally.truth_row] = tally.truth_state != 0
     return Pairing(
         protocol=protocol,
         detections=detections,
         truths=truths,
-        pairs=pairs,
+        tally=tally,
+        verdict=verdict,
+        truth=truth,
+        similarity=similarity,
+        is_counted=is_counted,
         detection_row=rows[0],
         truth_row=rows[1],
         threads=threads,
     )
 
 
-def pair_inputs(result: Result, name: str, iou: float | None, threads: int | None) -> Pairing:
-    """The pairs of a result's inputs at any threshold, for the analysis of that name."""
+def pair_inputs(result: Result, purpose: str, iou: float | None, threads: int | None) -> Pairing:
+    """The pairs of a result's inputs at any threshold. `purpose`: what needs them, for messages.
+
+    The result retains those of the last threshold: analyses at one threshold match once.
+    """
+    inputs, num, last = result.inputs_for(purpose), num_threads(threads), result.last_pairing
     protocol = result.protocol.at(iou)
-    return pair_rows(*result.inputs_for(f"`{name}`"), protocol, num_threads(threads))
+    if (pairing := last.get(protocol)) is None:
+        pairing = pair_rows(*inputs, protocol, num)
+        last.clear()
+        last[protocol] = pairing
+    return replace(pairing, threads=num)
 
 
 def verdicts_at(result: Result, name: str, iou: float | None) -> tuple[Tally, int]:
     """A tally with the verdicts at any threshold, and the threshold's index; matched again if it was not measured."""
     if iou is None or result.protocol.find_threshold(iou) is not None:
         return result.tally.limited(), result.protocol.threshold_index(iou)
-    inputs = result.inputs_for(f"`{name}` at a threshold that was not measured")
-    return match(*inputs, result.protocol.at(iou)).limited(), 0
+    return pair_inputs(result, f"`{name}` at a threshold that was not measured", iou, None).tally, 0
 
 
 def as_given(values: NDArray[Any], row: NDArray[np.int64]) -> NDArray[Any]:
@@ -98,6 +119,6 @@ def as_given(values: NDArray[Any], row: NDArray[np.int64]) -> NDArray[Any]:
     return given
 
 
-def rows_as_given(rows: Rows, row: NDArray[np.int64]) -> NDArray[np.int64]:
+def rows_as_given(rows: NDArray[Any], row: NDArray[np.int64]) -> NDArray[np.int64]:
     """Indices of rows as indices of the rows as they were given; -1 stays."""
     return np.where(rows >= 0, row[rows] if row.size else -1, -1)

@@ -484,13 +484,18 @@ def host_areas(columns: "Detections | Truths", protocol: Protocol) -> NDArray[An
 
 def pooled(columns: Columns) -> Columns:
     """The same rows as one class, sorted by the label they had: COCO breaks ties between classes that way."""
-    order = np.argsort(to_numpy(columns.label), kind="stable")
+    order = pooling_order(columns)
     one_class: dict[str, Any] = {"label": np.full(order.size, POOLED)}
     if isinstance(columns, Truths):
         if columns.coverage is not None:
             raise InputError("`coverage` is by class, and a class-agnostic protocol has none: set one of them only")
         one_class |= {"class_names": {POOLED: "all"}, "class_groups": None}
     return replace(columns, **_rows(columns, order) | one_class)
+
+
+def pooling_order(columns: Detections | Truths) -> NDArray[np.int64]:
+    """The rows in the order that `pooled` gives them. Shape (N,)."""
+    return np.argsort(to_numpy(columns.label), kind="stable")
 
 
 def take(columns: Columns, is_kept: NDArray[np.bool_]) -> Columns:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,28 +23,49 @@ from boxscore.data.dataset import (
 from boxscore.protocol.protocol import GROUP, Protocol
 
 
+class Prepared(NamedTuple):
+    """Both sides as a protocol compares them."""
+
+    detections: Detections
+    truths: Truths
+    row: NDArray[np.int64] | None
+    """The row in which each detection was given; None: none was left out. Shape (D,)."""
+    truth_row: NDArray[np.int64] | None
+    """The row in which each truth was given; None: none was left out. Shape (G,)."""
+
+
 def prepare(detections: Detections, truths: Truths, protocol: Protocol) -> tuple[Detections, Truths]:
     """Both sides as a protocol compares them; those that were prepared stay as they are."""
+    prepared = prepare_rows(detections, truths, protocol)
+    return prepared.detections, prepared.truths
+
+
+def prepare_rows(detections: Detections, truths: Truths, protocol: Protocol) -> Prepared:
+    """Both sides as a protocol compares them, with the rows that are left of those that were given."""
+    row = truth_row = None
     detections, truths = shaped_by(detections, protocol.iou_type), shaped_by(truths, protocol.iou_type)
     _check_groups(truths, protocol)
     if (is_kept := kept_detections(detections, protocol)) is not None:
-        detections = take(detections, is_kept)
+        detections, row = take(detections, is_kept), np.flatnonzero(is_kept)
     if protocol.is_plain and truths.coverage is None:
-        return detections, truths
+        return Prepared(detections, truths, row, truth_row)
     if protocol.ignored == "absent":
-        truths = take(truths, ~_is_ignored(truths))
+        is_kept = ~_is_ignored(truths)
+        truths, truth_row = take(truths, is_kept), np.flatnonzero(is_kept)
     if protocol.clips_boxes:
         sizes = truths.image_sizes
         detections, truths = _clipped(detections, sizes, protocol), _clipped(truths, sizes, protocol)
     if protocol.truth_area == "shape":
         truths = replace(truths, area=None)
     if protocol.empty == "drop":
-        truths = take(truths, host_areas(truths, protocol) > 0)
+        is_kept = host_areas(truths, protocol) > 0
+        truth_row = np.flatnonzero(is_kept) if truth_row is None else truth_row[is_kept]
+        truths = take(truths, is_kept)
     truths = replace(truths, coverage=_coverage(detections, truths, protocol))
     if protocol.ranges_by == "crowd_index":
         known = truths.crowd_index
         detections, truths = _ranged_by(detections, known, protocol), _ranged_by(truths, known, protocol)
-    return detections, truths
+    return Prepared(detections, truths, row, truth_row)
 
 
 def kept_detections(detections: Detections, protocol: Protocol) -> NDArray[np.bool_] | None:

@@ -3,6 +3,7 @@
 Short, obvious and slow: the oracle that the other engines must equal, and the baseline that they are compared with.
 """
 
+import math
 from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -42,11 +43,21 @@ class _Overlap(NamedTuple):
 
 class _Judged(NamedTuple):
     verdict: int
-    similarity: float
+    taken: int = -1
+    similarity: float = math.nan
 
 
-def match(detections: Detections, truths: Truths, protocol: Protocol, threads: int = 1) -> Tally:  # noqa: ARG001
-    """The verdict of every detection: the loops of Alg. 1, for every area range and threshold."""
+def match(
+    detections: Detections,
+    truths: Truths,
+    protocol: Protocol,
+    threads: int = 1,  # noqa: ARG001
+    is_traced: bool = False,
+) -> Tally:
+    """The verdict of every detection: the loops of Alg. 1, for every area range and threshold.
+
+    `is_traced`: with the columns of a traced tally.
+    """
     similarity = detections.geometry.similarity
     shapes, areas = detections.geometry.shapes(protocol), host_areas(detections, protocol).tolist()
     truths_of = _truths_by_image_and_label(truths, protocol)
@@ -57,7 +68,7 @@ def match(detections: Detections, truths: Truths, protocol: Protocol, threads: i
     code_of = [COVERED] * len(detections) if codes is None else codes.tolist()
 
     taken: set[tuple[int, int, int]] = set()  # (truth, area, threshold)
-    kept, verdicts, similarities = [], [], []
+    kept, verdicts, firsts = [], [], []
     for row in sorted(range(len(detections)), key=lambda row: (labels[row], -scores[row], images[row])):
         if ranks[row] >= protocol.largest_limit or code_of[row] == NOT_COVERED:
             continue
@@ -67,20 +78,24 @@ def match(detections: Detections, truths: Truths, protocol: Protocol, threads: i
             )
             for truth in truths_of[images[row], labels[row]]
         ]
-        kept.append(row)
-        similarities.append(0.0)
         of_row = []
         for a, area in enumerate(protocol.areas):
             is_counted = code_of[row] != NOT_EXHAUSTIVE and area.low <= areas[row] <= area.high
             for t, cutoff in enumerate(protocol.cutoffs):
                 judged = _judge(overlaps, cutoff, area, taken, cell=(a, t), protocol=protocol)
-                of_row.append((FALSE if is_counted else IGNORED) if judged is None else judged.verdict)
-                if (a, t) == (0, 0) and judged is not None and judged.verdict == TRUE:
-                    similarities[-1] = judged.similarity
-        verdicts.append(of_row)
+                of_row.append(judged or _Judged(FALSE if is_counted else IGNORED))
+        kept.append(row)
+        verdicts.append([judged.verdict for judged in of_row])
+        firsts.append(of_row[0])
 
     rows = [(image, label, truth) for (image, label), group in truths_of.items() for truth in group]
     shape = (len(kept), len(protocol.areas), len(protocol.thresholds))
+    trace = {
+        "row": np.array(kept, np.int64),
+        "taken": np.array([first.taken for first in firsts], np.int64),
+        "taken_similarity": np.array([first.similarity for first in firsts], np.float64),
+        "truth_row": np.array([truth.row for _, _, truth in rows], np.int64),
+    }
     return Tally.from_verdicts(
         protocol=protocol,
         image=np.array([images[row] for row in kept], np.int64),
@@ -88,7 +103,8 @@ def match(detections: Detections, truths: Truths, protocol: Protocol, threads: i
         score=host_scores(detections.score)[np.array(kept, np.int64)],
         rank=np.array([ranks[row] for row in kept], np.int64),
         verdict=np.array(verdicts, np.uint8).reshape(shape),
-        similarity=np.array(similarities, np.float64),
+        similarity=np.array([each.similarity if each.verdict == TRUE else 0.0 for each in firsts], np.float64),
+        trace=trace if is_traced else None,
         classes=classes_of(detections, truths),
         truth_image=np.array([image for image, _, _ in rows], np.int64),
         truth_label=np.array([label for _, label, _ in rows], np.int64),
@@ -131,9 +147,9 @@ def _judge(
         is_first = (best.truth.row, *cell) not in taken
         taken.add((best.truth.row, *cell))
         if _is_ignored(best.truth, area, protocol) or (is_of_group and not is_first):
-            return _Judged(IGNORED, best.similarity)
+            return _Judged(IGNORED, best.truth.row, best.similarity)
         if is_first:
-            return _Judged(TRUE, best.similarity)
+            return _Judged(TRUE, best.truth.row, best.similarity)
     return None
 
 

@@ -213,7 +213,7 @@ class Drawer:
     def __init__(
         self, result: Result, *, score: float | None = None, iou: float | None = None, threads: int | None = None
     ) -> None:
-        self.pairing = pair_inputs(result, "draw", iou, threads)
+        self.pairing = pair_inputs(result, "`draw`", iou, threads)
         self.truths = result.inputs_for("`draw`").truths
         self.score = given_or_best(score, curve_of_pairs(self.pairing))
         named = zip(result.per_class.label.tolist(), result.per_class.name, strict=True)
@@ -277,12 +277,11 @@ class _Rows:
 
 def _kinds_of(pairing: Pairing, score: float) -> tuple[list[str], list[str]]:
     """The kind of each detection and of each truth; empty for detections that are not drawn."""
-    pairs = pairing.pairs
     is_kept = pairing.score >= score
     by_verdict = {TRUE: "true", FALSE: "false", IGNORED: "ignored"}
-    verdicts = zip(pairs.verdict.tolist(), is_kept.tolist(), strict=True)
+    verdicts = zip(pairing.verdict.tolist(), is_kept.tolist(), strict=True)
     found = [by_verdict.get(verdict, "") if kept else "" for verdict, kept in verdicts]
-    flags = zip(pairs.is_counted.tolist(), pairing.is_found(is_kept).tolist(), strict=True)
+    flags = zip(pairing.is_counted.tolist(), pairing.is_found(is_kept).tolist(), strict=True)
     return found, [("matched" if is_found else "missed") if counts else "ignored" for counts, is_found in flags]
 
 

@@ -6,7 +6,7 @@ Analyses, charts and exports are thin methods here. The work is in free function
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from boxscore.analysis.errors import Errors
     from boxscore.analysis.match_table import RowKind, Table
     from boxscore.analysis.operating_points import OperatingPoints
+    from boxscore.analysis.pairing import Pairing
     from boxscore.analysis.scores import Scores
     from boxscore.analysis.worst_images import WorstImages
     from boxscore.report.pictures import Picture
@@ -84,6 +85,8 @@ class Result(Mapping[str, float]):
     """How many detections were given, those that no number counts included; None: unknown."""
     stored: Stored | None = None
     """Facts about the inputs, where `inputs` are not stored: of a result from a file, or of a slice."""
+    last_pairing: "dict[Protocol, Pairing]" = field(default_factory=dict, init=False)
+    """The verdicts of all inputs at the last threshold that an analysis asked for, by the rules with that threshold."""
 
     @property
     def tally(self) -> Tally:
@@ -318,7 +321,7 @@ class Result(Mapping[str, float]):
         from boxscore.analysis.errors import find_errors
         from boxscore.analysis.pairing import pair_inputs
 
-        pairing = pair_inputs(self, "errors", iou, threads)
+        pairing = pair_inputs(self, "`errors`", iou, threads)
         return find_errors(pairing, self.tally.classes, self.per_class.name, background)
 
     def confusion(
@@ -337,7 +340,7 @@ class Result(Mapping[str, float]):
         from boxscore.analysis.confusion import confuse
         from boxscore.analysis.pairing import pair_inputs
 
-        pairing = pair_inputs(self, "confusion", iou, threads)
+        pairing = pair_inputs(self, "`confusion`", iou, threads)
         return confuse(pairing, self.tally.classes, self.per_class.name, score, normalize)
 
     def calibration(self, *, bins: int = 10, iou: float | None = None) -> "Calibration":

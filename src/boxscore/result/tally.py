@@ -36,6 +36,12 @@ EXTRAS = ("similarity", "listed_image", "jaccard", "invalid_image")
 a row for each hit, two have a row for each image. The last has a row for each detection that was dropped."""
 
 
+TRACED_ROWS = ("row", "taken", "taken_similarity")
+"""The columns of a traced tally with a row for each detection, else None."""
+
+TRACE = (*TRACED_ROWS, "truth_row")
+"""The columns of a traced tally: which input rows it is of. Files, Arrow tables and processes don't get them."""
+
 UNKNOWN_IMAGE = -1
 """The image of dropped detections of which only the number is known."""
 
@@ -93,6 +99,15 @@ class Tally:
     invalid_image: NDArray[np.int64] | None = None
     """The images of invalid detections that were dropped (`invalid="drop"`), which have no other row; `UNKNOWN_IMAGE`
     where nobody knows. None: nothing was dropped. Shape (I,)."""
+    row: NDArray[np.int64] | None = None
+    """The index of each detection in the detections that were given to `match`; of a traced tally. Shape (D,)."""
+    taken: NDArray[np.int64] | None = None
+    """The index, in the truths that were given, of the truth that a detection takes in the first area range at the
+    first threshold, ignored truths included; -1: none. Of a traced tally. Shape (D,)."""
+    taken_similarity: NDArray[np.float64] | None = None
+    """The similarity with that truth; NaN: none. Of a traced tally. Shape (D,)."""
+    truth_row: NDArray[np.int64] | None = None
+    """The index of each truth in the truths that were given; of a traced tally. Shape (G,)."""
 
     @classmethod
     def empty(cls, protocol: Protocol) -> "Tally":
@@ -131,13 +146,14 @@ class Tally:
         truth_label: NDArray[Any],
         truth_counts: NDArray[np.bool_],
         similarity: NDArray[np.float64] | None = None,
+        trace: Mapping[str, NDArray[Any]] | None = None,
         **more: Any,
     ) -> "Tally":
         """The tally of detections in any order, with their ranks within image and class and their plain verdicts.
 
         Shapes (D,), and (D, A, T) for `verdict`; `similarity`: of true positives in the first cell. Truths in any
-        order, with the area ranges that they count in: (G,), and (G, A) for `truth_counts`. `more`: the columns that
-        have a row neither for detections nor for truths.
+        order, with the area ranges that they count in: (G,), and (G, A) for `truth_counts`. `trace`: the columns of a
+        traced tally. `more`: the columns that have a row neither for detections nor for truths.
         """
         order, truth_order = order_by(image, label, rank), order_by(truth_image, truth_label)
         verdict = verdict[order]
@@ -155,6 +171,7 @@ class Tally:
             truth_label=truth_label[truth_order],
             truth_counts=truth_counts[truth_order],
             similarity=None if similarity is None else similarity[order][hit],
+            **{name: column[truth_order if name == "truth_row" else order] for name, column in (trace or {}).items()},
             **more,
         )
 
@@ -294,6 +311,8 @@ class Tally:
             images["jaccard"] = None if self.jaccard is None else self.jaccard[is_listed]
         if self.invalid_image is not None:
             images["invalid_image"] = self.invalid_image[is_kept(self.invalid_image)]
+        if self.truth_row is not None:
+            truths["truth_row"] = self.truth_row[is_truth_kept]
         return replace(self._take(np.flatnonzero(is_kept(self.image))), **truths, **images)
 
     def listing(self, images: Iterable[int]) -> "Tally":
@@ -314,7 +333,8 @@ class Tally:
     def merge(self, *others: "Tally") -> "Tally":
         """All of it as one tally. Associative; the grouping and the order change no result.
 
-        An image may be in one of them only: ids tell images apart, and break ties.
+        An image may be in one of them only: ids tell images apart, and break ties. Several tallies are of different
+        inputs, so what they merge to is not traced; one that is merged with empty ones stays traced.
         """
         tallies = (self, *others)
         check_can_be_one(tallies)
@@ -341,10 +361,25 @@ class Tally:
         hits = index[rows][self.is_hit[rows]]
         columns = {column: getattr(self, column)[rows] for column in ROWS}
         columns |= {column: getattr(self, column)[hits] for column in HITS}
+        if self.row is not None:
+            columns |= {column: getattr(self, column)[rows] for column in TRACED_ROWS}
         return replace(self, **columns, similarity=None if self.similarity is None else self.similarity[hits])
 
+    def traced_to(self, row: NDArray[np.int64] | None, truth_row: NDArray[np.int64] | None) -> "Tally":
+        """The same with input rows of other tables: row `i` of the detections was row `row[i]` there; None: row `i`."""
+        columns: dict[str, Any] = {}
+        if row is not None and self.row is not None:
+            columns["row"] = row[self.row]
+        if truth_row is not None and self.taken is not None:
+            columns["truth_row"] = truth_row[self.truth_row]
+            columns["taken"] = np.append(truth_row, -1)[self.taken]
+        return replace(self, **columns)
+
     def save(self, path: str | PathLike[str]) -> None:
-        """The tally is in the file, with a version and a checksum, or, after an error, what was there before."""
+        """The tally is in the file, with a version and a checksum, or, after an error, what was there before.
+
+        The columns of a traced tally are left out, as the inputs that they refer to are not stored.
+        """
         from boxscore.result import storage
 
         storage.save(self, path)
@@ -357,7 +392,10 @@ class Tally:
         return storage.load(path)
 
     def to_arrow(self) -> Any:
-        """A `pyarrow.Table` with one row per detection and one row per truth; see `boxscore.result.arrow`."""
+        """A `pyarrow.Table` with one row per detection and one row per truth; see `boxscore.result.arrow`.
+
+        The columns of a traced tally are left out, as in `save`.
+        """
         from boxscore.result import arrow
 
         return arrow.to_arrow(self)
@@ -372,7 +410,7 @@ class Tally:
     @property
     def nbytes(self) -> int:
         """The memory of the columns."""
-        columns = (getattr(self, column) for column in (*ROWS, *HITS, *TRUTHS, *EXTRAS))
+        columns = (getattr(self, column) for column in (*ROWS, *HITS, *TRUTHS, *EXTRAS, *TRACE))
         return sum(column.nbytes for column in columns if column is not None)
 
     def __len__(self) -> int:
@@ -404,10 +442,12 @@ def check_can_be_one(tallies: Sequence[Tally]) -> None:
 
 def joined(tallies: Sequence[Tally]) -> Tally:
     """All of them as one; there is at least one, they have one protocol, and no two have an image in common."""
+    filled = [tally for tally in tallies if len(tally) or tally.truth_image.size]
     return Tally(
         protocol=tallies[0].protocol,
         **{column: _concatenate(tallies, column) for column in (*ROWS, *HITS, *TRUTHS)},
         **_joined_extras(tallies),
+        **({column: getattr(filled[0], column) for column in TRACE} if len(filled) == 1 else {}),
         classes=_compiled.distinct(np.concatenate([tally.classes for tally in tallies])),
         class_names=united_names(tallies),
         class_groups=united_groups(tallies),

@@ -105,8 +105,6 @@ public:
     bool leaves_free(uint32_t row, uint32_t truth_row) const {
         return !(columns_.id[row] > 0) || columns_.is_crowd[truth_row] != 0;
     }
-    void write_verdict(uint32_t, uint8_t) const {}
-    void write_truth(uint32_t, bool) const {}
 
 private:
     // as in COCO: the largest threshold is a little below 1, and no number is below what is not one

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <utility>
 #include <vector>
 
@@ -34,21 +35,6 @@ struct NoRecorder {
     static constexpr bool kIsActive = false;
 };
 
-// Writes what becomes of each detection in the first cell, and of each truth, in the order that they were given.
-struct PairRecorder {
-    static constexpr bool kIsActive = true;
-    uint8_t* verdict;  // 0 ignored, 1 false, 2 true; stays as it was for detections beyond the last limit
-    int32_t* truth;    // the truth that it took; stays as it was if there is none
-    uint8_t* counts;   // whether a truth counts in the first area range
-
-    void take(uint32_t row, size_t word, uint64_t taken, uint32_t truth_row) const {
-        if (word == 0 && (taken & 1) != 0) truth[row] = static_cast<int32_t>(truth_row);
-    }
-    bool leaves_free(uint32_t, uint32_t) const { return false; }
-    void write_verdict(uint32_t row, uint8_t value) const { verdict[row] = value; }
-    void write_truth(uint32_t row, bool is_counted) const { counts[row] = is_counted; }
-};
-
 template <class Policy, class Score, class State, class Recorder>
 class Matcher {
 public:
@@ -62,6 +48,7 @@ public:
           finder_(policy, rules.cutoffs, rules.is_strict, rules.is_last_first), ranges_(rules),
           num_words_(rules.num_words()), num_areas_(rules.num_areas()),
           is_next_best_(rules.matching == Matching::next_best),
+          notes_takes_(Recorder::kIsActive || rules.keeps_similarity || tally.trace.is_wanted),
           has_limit_ranks_(rules.is_limit_per_image || detections.coverage != nullptr) {}
 
     Workspace make_workspace(size_t num_classes) const { return {num_classes, num_words_, finder_.make_list()}; }
@@ -114,13 +101,15 @@ private:
     uint32_t row_at(uint32_t position) const { return rows_ == nullptr ? position : rows_[position]; }
 
     void write_truths(size_t image, const ImageTruths<Policy>& truths) const {
-        for (uint32_t g = 0; g < truths.size(); ++g) {
-            if constexpr (Recorder::kIsActive) {
-                recorder_.write_truth(truths_.row(truths.first + truths.entries[g].index), (truths.state[g] & 1) != 0);
-            } else {
+        if constexpr (!Recorder::kIsActive) {
+            for (uint32_t g = 0; g < truths.size(); ++g) {
                 tally_.truth_image[truths.first + g] = tally_.image_id[image];
                 tally_.truth_label[truths.first + g] = tally_.label_id[truths.entries[g].label];
                 tally_.truth_state[truths.first + g] = static_cast<State>(truths.state[g]);
+            }
+            if (!tally_.trace.is_wanted) return;
+            for (uint32_t g = 0; g < truths.size(); ++g) {
+                tally_.trace.truth_row[truths.first + g] = truths_.row(truths.first + truths.entries[g].index);
             }
         }
     }
@@ -231,12 +220,7 @@ private:
         const RankEntry* const entries = work.entries.data();
         const Shape* const shapes = work.shapes.data();
         const size_t num = work.entries.size();
-        if constexpr (Recorder::kIsActive) {
-            for (size_t i = 0; i < num; ++i) {
-                const uint32_t row = row_at(begin + entries[i].index());
-                recorder_.write_verdict(row, unmatched_state(row, shapes[entries[i].index()]) >> 1 & 1);
-            }
-        } else {
+        if constexpr (!Recorder::kIsActive) {
             // Bytes are written here, which may be bytes of anything, as far as the compiler knows: so what is read is in local variables.
             const uint32_t* const start = work.start.data();
             const uint32_t* const limit_rank = has_limit_ranks_ ? work.limit_rank.data() : nullptr;
@@ -259,6 +243,10 @@ private:
                 out_state[i] = static_cast<State>(unmatched_state(row, shapes[entry.index()]));
             }
             if (tally_.image != nullptr) std::fill_n(tally_.image + first_out, num, tally_.image_id[image]);
+            if (!tally_.trace.is_wanted) return;
+            for (size_t i = 0; i < num; ++i) tally_.trace.row[first_out + i] = row_at(begin + entries[i].index());
+            std::fill_n(tally_.trace.taken.data() + first_out, num, int64_t{-1});
+            std::fill_n(tally_.trace.taken_similarity.data() + first_out, num, std::numeric_limits<double>::quiet_NaN());
         }
     }
 
@@ -276,10 +264,11 @@ private:
         finder_.find(i, work.shapes[index], work.truths.shapes(), group, work.candidates);
         if (work.candidates.size == 0) return;
         const uint64_t state = judge(row, unmatched_state(row, work.shapes[index]), work);
-        if constexpr (Recorder::kIsActive) {
-            recorder_.write_verdict(row, first_verdict(state, work));
-        } else {
+        if constexpr (!Recorder::kIsActive) {
             tally_.state[first_out + entry] = static_cast<State>(state);
+            if (!tally_.trace.is_wanted || work.taken == kNone) return;
+            tally_.trace.taken[first_out + entry] = truth_row(work.taken, work);
+            tally_.trace.taken_similarity[first_out + entry] = work.similarity;
         }
     }
 
@@ -288,9 +277,9 @@ private:
         CandidateList<Policy>& candidates = work.candidates;
         if (work.truths.has_groups) split_off_groups(work);
         if (rules_.matching == Matching::best && candidates.size > 1) candidates.size = 1;
-        work.similarity = 0;
+        work.taken = kNone;
         for (size_t w = 0; w < num_words_; ++w) {
-            Verdicts verdicts = take_truths(row, w, work);
+            Verdicts verdicts = notes_takes_ ? take_and_note(row, w, work) : take_truths<false>(row, w, work);
             if (work.truths.has_groups) take_groups(row, w, work, verdicts);
             work.is_true[w] = verdicts.is_true;
             work.is_counted[w] = verdicts.is_true | (verdicts.is_open & cells_.of_areas(state >> 1, w));
@@ -303,7 +292,8 @@ private:
         uint64_t is_true, is_open;
     };
 
-    // Takes truths that are no groups, regular ones first.
+    // Takes truths that are no groups, regular ones first. `kNotes`: whether anybody wants to know which.
+    template <bool kNotes>
     Verdicts take_truths(uint32_t row, size_t w, Workspace& work) const {
         uint64_t is_wanted = ~uint64_t{0}, is_true = 0, is_false = 0;
         for (const Candidate& candidate : work.candidates) {
@@ -313,8 +303,7 @@ private:
             if (is_next_best_) pick &= is_free;
             is_true |= pick & is_free;
             is_false |= pick & ~is_free;
-            record(row, w, pick & is_free, candidate.truth, work);
-            keep_similarity(w, pick & is_free, candidate, work);
+            if constexpr (kNotes) note_take(row, w, pick & is_free, candidate, work);
             fill(is_free, pick, row, candidate.truth, work);
             is_wanted &= ~pick;
         }
@@ -326,11 +315,14 @@ private:
                 pick &= is_free;
                 fill(is_free, pick, row, candidate.truth, work);
             }
-            record(row, w, pick, candidate.truth, work);
+            if constexpr (kNotes) note_take(row, w, pick, candidate, work);
             is_wanted &= ~pick;
         }
         return {is_true, is_false | is_wanted};
     }
+
+    // Out of line, as few ask for it.
+    BOXSCORE_NOINLINE Verdicts take_and_note(uint32_t row, size_t w, Workspace& work) const { return take_truths<true>(row, w, work); }
 
     // Moves groups out of the candidates.
     void split_off_groups(Workspace& work) const {
@@ -355,27 +347,26 @@ private:
                 const uint64_t pick = verdicts.is_open & cells_.reached[candidate.num_reached * num_words_ + w] &
                                       (is_inside ? inside : ~inside);
                 uint64_t& is_free = work.is_free[candidate.truth * num_words_ + w];
-                if (is_inside) {
-                    verdicts.is_true |= pick & is_free;
-                    keep_similarity(w, pick & is_free, candidate, work);
-                }
+                if (is_inside) verdicts.is_true |= pick & is_free;
                 is_free &= ~pick;
                 verdicts.is_open &= ~pick;
-                record(row, w, pick, candidate.truth, work);
+                note_take(row, w, pick, candidate, work);
             }
         }
-    }
-
-    void keep_similarity(size_t word, uint64_t taken, const Candidate& candidate, Workspace& work) const {
-        if (rules_.keeps_similarity && word == 0 && (taken & 1) != 0) work.similarity = candidate.similarity;
     }
 
     uint32_t truth_row(uint32_t truth, const Workspace& work) const {
         return truths_.row(work.truths.first + work.truths.entries[truth].index);
     }
 
-    void record(uint32_t row, size_t word, uint64_t taken, uint32_t truth, const Workspace& work) const {
-        if constexpr (Recorder::kIsActive) recorder_.take(row, word, taken, truth_row(truth, work));
+    // Notes the cells in which a detection takes a truth: all of them for a recorder, else the first one.
+    void note_take(uint32_t row, size_t word, uint64_t cells, const Candidate& candidate, Workspace& work) const {
+        if constexpr (Recorder::kIsActive) {
+            recorder_.take(row, word, cells, truth_row(candidate.truth, work));
+        } else if (word == 0 && (cells & 1) != 0) {
+            work.taken = candidate.truth;
+            work.similarity = candidate.similarity;
+        }
     }
 
     void fill(uint64_t& is_free, uint64_t pick, uint32_t row, uint32_t truth, const Workspace& work) const {
@@ -409,20 +400,16 @@ private:
             work.hit_true.push_back(work.is_true[w]);
             work.hit_counted.push_back(work.is_counted[w]);
         }
-        if (rules_.keeps_similarity) work.hit_similarity.push_back(work.similarity);
+        if (rules_.keeps_similarity) work.hit_similarity.push_back((work.is_true[0] & 1) != 0 ? work.similarity : 0);
         return 1;
-    }
-
-    // The verdict in the first cell of the detection that was judged last: 0 ignored, 1 false, 2 true.
-    uint8_t first_verdict(uint64_t state, const Workspace& work) const {
-        if ((state & 1) == 0) return state >> 1 & 1;
-        return static_cast<uint8_t>((work.is_true[0] & 1) + (work.is_counted[0] & 1));
     }
 
     // Truths of an image with which one detection takes long enough to ask whether to go on.
     static constexpr uint32_t kMany = 1000;
     // How many rows ahead memory is asked for.
     static constexpr size_t kAhead = 24;
+    // No truth.
+    static constexpr uint32_t kNone = UINT32_MAX;
 
     const Policy& policy_;
     const DetectionColumns<Score>& detections_;
@@ -436,7 +423,7 @@ private:
     const CandidateFinder<Policy> finder_;
     const AreaRanges ranges_;
     const size_t num_words_, num_areas_;
-    const bool is_next_best_, has_limit_ranks_;
+    const bool is_next_best_, notes_takes_, has_limit_ranks_;
 };
 
 // Ids are indices among so many images and classes.

@@ -13,6 +13,19 @@
 
 namespace boxscore {
 
+// The input rows behind a tally, written only if wanted.
+struct TraceColumns {
+    bool is_wanted = false;
+    Buffer<int64_t> row;              // where each detection was given
+    Buffer<int64_t> taken;            // where the truth was given that it takes in the first cell; -1: it takes none
+    Buffer<double> taken_similarity;  // of the two; NaN: it takes none
+    Buffer<int64_t> truth_row;        // where each truth was given
+
+    TraceColumns() = default;
+    TraceColumns(size_t num_detections, size_t num_truths)
+        : is_wanted(true), row(num_detections), taken(num_detections), taken_similarity(num_detections), truth_row(num_truths) {}
+};
+
 // What becomes of each detection, one row each, images in order and each image class by class in order of rank. A state has bit 0
 // for a hit; a detection that is none has bit 1 + a where it counts, as a false positive, in area range a. Hits have their
 // verdicts cell by cell in words, in the order of their rows.
@@ -28,6 +41,7 @@ struct TallyRows {
     Buffer<int32_t> truth_image, truth_label;       // of each truth, images in order and each image class by class
     Buffer<State> truth_state;                      // bit a where it counts in area range a
     std::vector<double> similarity;                 // of each hit, if wanted: with the truth that makes it true in the first cell
+    TraceColumns trace;
     size_t size = 0;
 };
 
@@ -80,6 +94,9 @@ void close_gaps(const std::vector<MatchChunk>& chunks, const Run& run, TallyRows
             };
             if (tally.image != nullptr) move(tally.image);
             move(tally.label), move(tally.score), move(tally.tier), move(tally.state);
+            if (tally.trace.is_wanted) {
+                move(tally.trace.row.data()), move(tally.trace.taken.data()), move(tally.trace.taken_similarity.data());
+            }
         }
         tally.size += chunk.num_rows;
         tally.similarity.insert(tally.similarity.end(), chunk.similarity.begin(), chunk.similarity.end());

@@ -32,7 +32,8 @@ struct MatchWorkspace {
     CandidateList<Policy> candidates;            // of one detection
     std::vector<Candidate> group_candidates;     // the groups among them
     std::vector<uint64_t> is_true, is_counted;   // of one detection
-    double similarity = 0;                       // of one detection with the truth that makes it true in the first cell
+    uint32_t taken = 0;                          // the truth of this image that one detection takes in the first cell
+    double similarity = 0;                       // of the two
     std::vector<uint64_t> hit_true, hit_counted;  // the words of all hits of a chunk
     std::vector<double> hit_similarity;
 

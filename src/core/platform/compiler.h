@@ -16,10 +16,12 @@
 
 #if defined(__GNUC__) || defined(__clang__)
 #define BOXSCORE_INLINE __attribute__((always_inline))  // also behind the parameters of a lambda
+#define BOXSCORE_NOINLINE __attribute__((noinline))
 #define BOXSCORE_HAS_VECTORS 1  // types of several numbers, of which the compiler makes the widest instructions that there are
 #define BOXSCORE_VECTOR(num_bytes) __attribute__((vector_size(num_bytes)))
 #else
 #define BOXSCORE_INLINE
+#define BOXSCORE_NOINLINE
 #define BOXSCORE_HAS_VECTORS 0
 #endif
 

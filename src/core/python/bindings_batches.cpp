@@ -394,7 +394,7 @@ private:
         const bool has_area = !rows.area.empty();
         const TruthsObject truths(as_input(rows.truth_image), as_input(rows.truth_label), truth_boxes,
                                   has_area ? std::optional(as_input(rows.area)) : std::nullopt, as_input(rows.kind));
-        return detections.geometry->match(detections, truths, rules_.classes, rules, nullptr, num_threads);
+        return detections.geometry->match(detections, truths, rules_.classes, rules, false, nullptr, num_threads);
     }
 
     bool is_inclusive_;

@@ -85,19 +85,15 @@ private:
 };
 
 nb::object match_objects(const DetectionsObject& detections, const TruthsObject& truths, const Input& class_ids,
-                         const Rules& rules, size_t num_threads) {
+                         const Rules& rules, size_t num_threads, bool is_traced) {
     const int64_t* ids = typed<int64_t>(class_ids, class_ids.size(), "class_ids");
-    return detections.geometry->match(detections, truths, distinct(ids, class_ids.size()), rules, nullptr, num_threads);
+    return detections.geometry->match(detections, truths, distinct(ids, class_ids.size()), rules, is_traced, nullptr, num_threads);
 }
 
 nb::object evaluate_objects(const DetectionsObject& detections, const TruthsObject& truths, const Input& class_ids,
                             const Rules& rules, const WantedNumbers& wanted, size_t num_threads) {
     const int64_t* ids = typed<int64_t>(class_ids, class_ids.size(), "class_ids");
-    return detections.geometry->match(detections, truths, distinct(ids, class_ids.size()), rules, &wanted, num_threads);
-}
-
-nb::object pair_objects(const DetectionsObject& detections, const TruthsObject& truths, const Rules& rules, size_t num_threads) {
-    return detections.geometry->pair(detections, truths, rules, num_threads);
+    return detections.geometry->match(detections, truths, distinct(ids, class_ids.size()), rules, false, &wanted, num_threads);
 }
 
 nb::object find_nearest_of(const DetectionsObject& detections, const TruthsObject& truths, const Input& is_used,
@@ -157,9 +153,9 @@ void bind_match(nb::module_& module) {
         .def(nb::init<Input, Input, nb::object, std::optional<Input>, std::optional<Input>>(), "image"_a, "label"_a,
              "geometry"_a, "area"_a = nb::none(), "kind"_a = nb::none())
         .def("__len__", &TruthsObject::size);
-    module.def("match", &match_objects, "detections"_a, "truths"_a, "class_ids"_a, "rules"_a, "num_threads"_a);
+    module.def("match", &match_objects, "detections"_a, "truths"_a, "class_ids"_a, "rules"_a, "num_threads"_a,
+               "is_traced"_a = false);
     module.def("evaluate", &evaluate_objects, "detections"_a, "truths"_a, "class_ids"_a, "rules"_a, "wanted"_a, "num_threads"_a);
-    module.def("pair", &pair_objects, "detections"_a, "truths"_a, "rules"_a, "num_threads"_a);
     module.def("find_nearest", &find_nearest_of, "detections"_a, "truths"_a, "is_used"_a, "is_truth_used"_a, "num_threads"_a);
     module.def("find_pairs", &find_pairs_of, "detections"_a, "truths"_a, "is_relative"_a, "rules"_a, "num_threads"_a);
     module.def("assign_pairs", &assign_pairs, "row"_a, "column"_a, "weight"_a, "num_rows"_a, "num_columns"_a);

@@ -34,11 +34,9 @@ public:
     virtual size_t size() const = 0;
 
     // Each is called on the geometry of the detections.
-    // A tally; with what it is finished to, if numbers are wanted.
+    // A tally, with the input rows of its rows if it is traced; with what it is finished to, if numbers are wanted.
     virtual nb::object match(const DetectionsObject& detections, const TruthsObject& truths, const std::vector<int64_t>& classes,
-                             const Rules& rules, const WantedNumbers* wanted, size_t num_threads) const = 0;
-    virtual nb::object pair(const DetectionsObject& detections, const TruthsObject& truths, const Rules& rules,
-                            size_t num_threads) const = 0;
+                             const Rules& rules, bool is_traced, const WantedNumbers* wanted, size_t num_threads) const = 0;
     virtual nb::object find_nearest(const DetectionsObject& detections, const TruthsObject& truths, const Input& is_used,
                                     const Input& is_truth_used, size_t num_threads) const = 0;
     // The similarity of every pair of each group, group by group; the detections and truths of a group are in order.
@@ -217,7 +215,7 @@ struct TallyIds {
 // A tally, from `match_rows`, which is all that knows the shapes: so the rest is not there once per geometry.
 template <class Score, class State>
 nb::object tally_of(const DetectionsObject& detections, const TruthsObject& truths, const std::vector<int64_t>& classes,
-                    const Rules& rules, const WantedNumbers* wanted, size_t num_threads,
+                    const Rules& rules, bool is_traced, const WantedNumbers* wanted, size_t num_threads,
                     const std::function<void(const IdIndex&, const Run&, TallyRows<Score, State>&)>& match_rows) {
     const size_t size = detections.size(), num_words = rules.num_words();
     if (wanted != nullptr) wanted->check(rules);
@@ -227,6 +225,7 @@ nb::object tally_of(const DetectionsObject& detections, const TruthsObject& trut
     std::optional<IdIndex> ids;
     TallyIds image, label;
     TallyRows<Score, State> tally{};
+    if (is_traced) tally.trace = TraceColumns(size, truths.size());
     std::vector<int64_t> num_truths;
     Finished finished;
     run_without_lock(size, num_threads, [&](const Run& run) {
@@ -255,6 +254,9 @@ nb::object tally_of(const DetectionsObject& detections, const TruthsObject& trut
         return nb::cast(FinishedObject(std::move(finished), ids->classes, num_truths, rules));
     }
     const size_t num_hits = tally.is_true.size() / num_words;
+    const auto traced = [&](auto& column, size_t length) -> nb::object {
+        return is_traced ? to_numpy(std::move(column), {length}) : nb::none();
+    };
     const nb::object truth_image = image.release(std::move(tally.truth_image), ids->images);
     const nb::object truth_label = label.release(std::move(tally.truth_label), ids->classes);
     nb::object matched = nb::cast(
@@ -263,18 +265,21 @@ nb::object tally_of(const DetectionsObject& detections, const TruthsObject& trut
                     to_numpy(std::move(tally.is_true), {num_hits, num_words}), to_numpy(std::move(tally.is_counted), {num_hits, num_words}),
                     to_numpy(ids->classes, {ids->classes.size()}), truth_image, truth_label,
                     to_numpy(std::move(tally.truth_state), {truths.size()}),
-                    rules.keeps_similarity ? to_numpy(tally.similarity, {num_hits}) : nb::none()});
+                    rules.keeps_similarity ? to_numpy(tally.similarity, {num_hits}) : nb::none(),
+                    traced(tally.trace.row, tally.size), traced(tally.trace.taken, tally.size),
+                    traced(tally.trace.taken_similarity, tally.size), traced(tally.trace.truth_row, truths.size())});
     if (wanted == nullptr) return matched;
     return nb::make_tuple(matched, nb::cast(FinishedObject(std::move(finished), ids->classes, num_truths, rules)));
 }
 
 template <class Score, class State, class Policy>
 nb::object match_columns(const Policy& policy, const DetectionsObject& detections, const Score* score, const TruthsObject& truths,
-                         const std::vector<int64_t>& classes, const Rules& rules, const WantedNumbers* wanted, size_t num_threads) {
+                         const std::vector<int64_t>& classes, const Rules& rules, bool is_traced, const WantedNumbers* wanted,
+                         size_t num_threads) {
     const auto match_rows = [&](const IdIndex& ids, const Run& run, TallyRows<Score, State>& tally) {
         match(policy, ids.columns_of(detections, score), ids.columns_of(truths), ids.sizes(), rules, run, tally);
     };
-    return tally_of<Score, State>(detections, truths, classes, rules, wanted, num_threads, match_rows);
+    return tally_of<Score, State>(detections, truths, classes, rules, is_traced, wanted, num_threads, match_rows);
 }
 
 // A geometry whose similarity is a policy. `Self` has `with_policy(truths, use)`, which calls `use` with the policy for the shapes of
@@ -283,32 +288,15 @@ template <class Self>
 class PolicyGeometry : public Geometry {
 public:
     nb::object match(const DetectionsObject& detections, const TruthsObject& truths, const std::vector<int64_t>& classes,
-                     const Rules& rules, const WantedNumbers* wanted, size_t num_threads) const override {
+                     const Rules& rules, bool is_traced, const WantedNumbers* wanted, size_t num_threads) const override {
         return with_policy(truths, [&](const auto& policy) {
             return with_reals(detections.score, [&](const auto* score) {
                 using Score = std::decay_t<decltype(*score)>;
                 auto match_as = rules.num_areas() < 8 ? &match_columns<Score, uint8_t, std::decay_t<decltype(policy)>>
                                                       : &match_columns<Score, uint64_t, std::decay_t<decltype(policy)>>;
-                return match_as(policy, detections, score, truths, classes, rules, wanted, num_threads);
+                return match_as(policy, detections, score, truths, classes, rules, is_traced, wanted, num_threads);
             });
         });
-    }
-
-    nb::object pair(const DetectionsObject& detections, const TruthsObject& truths, const Rules& rules,
-                    size_t num_threads) const override {
-        constexpr uint8_t kBeyond = 3;  // the verdict of a detection beyond the last limit: it never came to one
-        const size_t size = detections.size(), num_truths = truths.size();
-        const double* score = typed<double>(detections.score, size, "score");
-        std::vector<uint8_t> verdict(size, kBeyond), counts(num_truths);
-        std::vector<int32_t> taken(size, -1);
-        with_policy(truths, [&](const auto& policy) {
-            run_without_lock(size, num_threads, [&](const Run& run) {
-                const IdIndex ids(detections, truths, {}, run, IdIndex::kForMatching);
-                match_into(PairRecorder{verdict.data(), taken.data(), counts.data()}, policy,
-                           ids.columns_of(detections, score), ids.columns_of(truths), ids.sizes(), rules, run);
-            });
-        });
-        return nb::make_tuple(to_numpy(verdict, {size}), to_numpy(taken, {size}), to_numpy(counts, {num_truths}));
     }
 
     nb::object find_nearest(const DetectionsObject& detections, const TruthsObject& truths, const Input& is_used,

@@ -14,6 +14,7 @@ namespace boxscore {
 // The columns stay the Python objects that they are; `input` reads one of them in place.
 struct TallyObject {
     nb::object image, label, score, tier, state, is_true, is_counted, classes, truth_image, truth_label, truth_state, similarity;
+    nb::object row, taken, taken_similarity, truth_row;  // None, unless the tally is traced
 
     static Input input(const nb::object& column, const char* name) {
         Input array;
@@ -38,7 +39,9 @@ inline void bind_tally(nb::module_& module) {
                 new (self) TallyObject{std::move(image),       std::move(label),       std::move(score),
                                        std::move(tier),        std::move(state),       std::move(is_true),
                                        std::move(is_counted),  std::move(classes),     std::move(truth_image),
-                                       std::move(truth_label), std::move(truth_state), std::move(similarity)};
+                                       std::move(truth_label), std::move(truth_state), std::move(similarity),
+                                       nb::none(),             nb::none(),             nb::none(),
+                                       nb::none()};
             },
             nb::kw_only(), "image"_a, "label"_a, "score"_a, "tier"_a, "state"_a, "is_true"_a, "is_counted"_a, "classes"_a,
             "truth_image"_a, "truth_label"_a, "truth_state"_a, "similarity"_a.none() = nb::none())
@@ -53,7 +56,11 @@ inline void bind_tally(nb::module_& module) {
         .def_ro("truth_image", &TallyObject::truth_image)
         .def_ro("truth_label", &TallyObject::truth_label)
         .def_ro("truth_state", &TallyObject::truth_state)
-        .def_ro("similarity", &TallyObject::similarity);
+        .def_ro("similarity", &TallyObject::similarity)
+        .def_ro("row", &TallyObject::row)
+        .def_ro("taken", &TallyObject::taken)
+        .def_ro("taken_similarity", &TallyObject::taken_similarity)
+        .def_ro("truth_row", &TallyObject::truth_row);
 }
 
 }  // namespace boxscore

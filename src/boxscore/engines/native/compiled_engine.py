@@ -15,19 +15,20 @@ from boxscore.engines.native.rules import compiled_measures, rules_of
 from boxscore.protocol.measures import Measure, measures, measures_at_thresholds
 from boxscore.protocol.protocol import Protocol
 from boxscore.result.curves import Averages, Curves, Floats, Ints
-from boxscore.result.tally import HITS, ROWS, TRUTHS, Tally, Totals, united_groups, united_names
+from boxscore.result.tally import HITS, ROWS, TRACE, TRUTHS, Tally, Totals, united_groups, united_names
 
 _COLUMNS = (*ROWS, *HITS, "classes", *TRUTHS)
-_WRITTEN = (*_COLUMNS, "similarity")
+_WRITTEN = (*_COLUMNS, "similarity", *TRACE)
 
 
-def match(detections: Detections, truths: Truths, protocol: Protocol, threads: int) -> Tally:
-    """The verdict of every detection."""
+def match(detections: Detections, truths: Truths, protocol: Protocol, threads: int, is_traced: bool = False) -> Tally:
+    """The verdict of every detection. `is_traced`: with the columns of a traced tally."""
     columns = _compiled.match(
         *compiled_columns(detections, truths, protocol),
         class_ids(truths.names_by_label),
         rules_of(protocol),
         threads,
+        is_traced,
     )
     return tally_of(columns, protocol, truths.names_by_label)
 

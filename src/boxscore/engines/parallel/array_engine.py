@@ -15,7 +15,7 @@ S detections with candidates; in a block C candidates of a detection, G truths, 
 """
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,8 +60,14 @@ SHARE_IN_HOST_MEMORY = 16
 them among threads, which may take longer than the work."""
 
 
-def match(detections: Detections, truths: Truths, protocol: Protocol, threads: int) -> Tally:  # noqa: ARG001
-    """The verdict of every detection, from flat columns."""
+def match(
+    detections: Detections,
+    truths: Truths,
+    protocol: Protocol,
+    threads: int,  # noqa: ARG001
+    is_traced: bool = False,
+) -> Tally:
+    """The verdict of every detection, from flat columns. `is_traced`: with the columns of a traced tally."""
     columns, truth_columns = detections.geometry.arrays[0], truths.geometry.arrays[0]
     home = truth_columns if library(columns) == "numpy" else columns
     ranked, grouped = rank_detections(detections, truths, protocol), group_truths(truths)
@@ -70,7 +76,10 @@ def match(detections: Detections, truths: Truths, protocol: Protocol, threads: i
     candidates = _find_candidates(
         _Sides(detections, ranked.row, truths, grouped.row), groups, truth_rows.is_crowd_G, protocol, home
     )
-    verdict_SAT, similarity_S = _settle(candidates, ranked.rank, groups, truth_rows, protocol)
+    has_takes = is_traced or protocol.keeps_similarity
+    verdict_SAT, taken_S, similarity_S = _settle(
+        candidates, ranked.rank, groups, truth_rows, protocol, has_takes=has_takes
+    )
 
     is_false_DA = _is_false_unmatched(detections, ranked, protocol, home)
     verdict_SAT = np.where(verdict_SAT == FALSE, is_false_DA[candidates.detection_S][:, :, None], verdict_SAT)
@@ -85,14 +94,25 @@ def match(detections: Detections, truths: Truths, protocol: Protocol, threads: i
         is_false=is_false_DA,
         hit=candidates.detection_S[is_hit_S],
         verdict=verdict_SAT[is_hit_S],
-        similarity=similarity_S[is_hit_S],
+        similarity=np.where(verdict_SAT[:, 0, 0] == TRUE, similarity_S, 0.0)[is_hit_S],
         classes=classes_of(detections, truths),
         truth_image=grouped.image,
         truth_label=grouped.label,
         truth_counts=to_numpy(truth_rows.is_regular_GA),
         class_names=truths.names_by_label,
         iou_dtype="float64" if has_float64(home) else "float32",
+        **(_trace(ranked.row, grouped.row, candidates.detection_S, taken_S, similarity_S) if is_traced else {}),
     )
+
+
+def _trace(
+    row_D: Ints, row_H: Ints, detection_S: Ints, taken_S: Ints, similarity_S: NDArray[np.float64]
+) -> dict[str, NDArray[Any]]:
+    """The columns of a traced tally."""
+    taken_D, similarity_D = np.full(row_D.size, -1), np.full(row_D.size, np.nan)
+    taken_D[detection_S] = np.append(row_H, -1)[taken_S]
+    similarity_D[detection_S] = np.where(taken_S < 0, np.nan, similarity_S)
+    return {"row": row_D, "taken": taken_D, "taken_similarity": similarity_D, "truth_row": row_H}
 
 
 def _truth_rows(truths: Truths, row_H: Ints, protocol: Protocol, home: Array) -> TruthRows:
@@ -208,23 +228,24 @@ def _split(row_P: Ints, end_P: Ints, most: int) -> list[Ints]:
 
 
 def _settle(
-    candidates: _Candidates, rank_D: Ints, groups: Groups, truths: TruthRows, protocol: Protocol
-) -> tuple[NDArray[np.uint8], NDArray[np.float64]]:
-    """The verdicts of all detections that have candidates, and the similarities of true positives in the first cell, in
-    host memory (Alg. 8 and 9). Shapes (S, A, T) and (S,).
+    candidates: _Candidates, rank_D: Ints, groups: Groups, truths: TruthRows, protocol: Protocol, *, has_takes: bool
+) -> tuple[NDArray[np.uint8], Ints, NDArray[np.float64]]:
+    """The verdicts of all detections that have candidates, in host memory (Alg. 8 and 9); with `has_takes`, the truth,
+    out of H, that each takes in the first cell, or -1, and their similarity. Shapes (S, A, T), (S,) and (S,).
     """
     num_settled = candidates.detection_S.size
     num_areas, num_thresholds = len(protocol.areas), len(protocol.thresholds)
     verdict_SAT = np.zeros((num_settled, num_areas, num_thresholds), np.uint8)
-    similarity_S = np.zeros(num_settled)
+    taken_S, similarity_S = np.full(num_settled, -1), np.zeros(num_settled)
     group_S = groups.group_D[candidates.detection_S]
     most_candidates = CELLS_PER_BLOCK // _share(candidates.similarity_Q) // (num_areas * num_thresholds)
     for index in _blocks(group_S, candidates.count_S, most_candidates):
-        settled = _settle_block(index, candidates, rank_D, groups, truths, protocol)
+        row_G, settled = _settle_block(index, candidates, rank_D, groups, truths, protocol)
         verdict_SAT[index] = to_numpy(settled.verdict_DAT)
-        if protocol.keeps_similarity:
+        if has_takes:
+            taken_S[index] = np.append(row_G, -1)[to_numpy(settled.taken_D)]
             similarity_S[index] = to_numpy(settled.similarity_D)
-    return verdict_SAT, similarity_S
+    return verdict_SAT, taken_S, similarity_S
 
 
 def _blocks(group_S: Ints, count_S: Ints, most_candidates: int) -> Iterator[Ints]:
@@ -248,8 +269,11 @@ def _blocks(group_S: Ints, count_S: Ints, most_candidates: int) -> Iterator[Ints
 
 def _settle_block(
     index: Ints, candidates: _Candidates, rank_D: Ints, groups: Groups, truths: TruthRows, protocol: Protocol
-) -> Settled:
-    """Who gets which truth among some whole groups. `index`: detections that have candidates, out of S."""
+) -> tuple[Ints, Settled]:
+    """The truths of some whole groups, out of H, and who gets which.
+
+    `index`: detections that have candidates, out of S.
+    """
     detection_S, first_S, count_S = candidates.detection_S[index], candidates.first_S[index], candidates.count_S[index]
     num_candidates = int(count_S.max())
     slot_SC = np.minimum(np.arange(num_candidates), count_S[:, None] - 1) + first_S[:, None]
@@ -274,4 +298,4 @@ def _settle_block(
         protocol.ties,
         num_candidates=1 if is_one_enough else num_candidates,
     )
-    return settle(preferred, convert(rank_D[detection_S], like=similarity_SC), block, protocol)
+    return row_G, settle(preferred, convert(rank_D[detection_S], like=similarity_SC), block, protocol)

@@ -151,8 +151,10 @@ class Settled(NamedTuple):
 
     verdict_DAT: Array
     """2 (TP), 1 (FP), 0 (ignored)."""
+    taken_D: Array
+    """The truth that a detection takes in the first cell, or -1."""
     similarity_D: Array
-    """That of a true positive in the first cell with its truth; 0 for the others."""
+    """The similarity of the two; of any candidate where it takes none."""
 
 
 def settle(candidates: Candidates, rank_D: Array, truths: TruthRows, protocol: Protocol) -> Settled:
@@ -241,9 +243,9 @@ def settle(candidates: Candidates, rank_D: Array, truths: TruthRows, protocol: P
         is_true_DX = is_true_DX | (is_taking_DX & is_first_DX & of_pick(is_regular_GX, choice_DX))
         is_false_DX = is_false_DX & ~is_taking_DX
     verdict_DX = xp.where(is_true_DX, _verdict(is_true_DX, TRUE), _verdict(is_false_DX, FALSE))
-    similarity_D1 = of_slot(candidates.iou_DC, choice_DX[:, :1])
-    similarity_D1 = xp.where(is_true_DX[:, :1], similarity_D1, xp.zeros_like(similarity_D1))
-    return Settled(xp.reshape(verdict_DX, (num_detections, *shape_GAT[1:])), similarity_D1[:, 0])
+    taken_D, similarity_D = (of_slot(column_DC, choice_DX[:, :1])[:, 0] for column_DC in candidates)
+    taken_D = xp.where(is_false_DX[:, 0], -xp.ones_like(taken_D), taken_D)
+    return Settled(xp.reshape(verdict_DX, (num_detections, *shape_GAT[1:])), taken_D, similarity_D)
 
 
 def reaches(iou: Array, threshold: Array | float, comparison: str) -> Array:
