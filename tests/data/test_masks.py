@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import boxscore
+import boxscore._compiled as _compiled
 from boxscore import Detections, InputError, MeanAveragePrecision, Protocol, Truths
 from boxscore.cli.direct import summarize_files
 from boxscore.coco import mask
@@ -450,3 +451,11 @@ def test_a_few_numbers_of_a_polygon_take_no_gigabytes(tmp_path: Path) -> None:
     assert Masks.from_polygons([[square]], (3, 5_000_000)).runs.area.tolist() == [10_000_000]
     with pytest.raises(InputError, match="10,000,000 columns"):
         Masks.from_polygons([[[0, 0, 5_000_001, 0, 5_000_001, 2, 0, 2]]], (3, 5_000_001))
+
+
+def test_compiled_errors_have_the_row_and_the_rule_apart() -> None:
+    """Callers name the row in their words, so neither is looked for in a sentence."""
+    objects = [{"size": [2, 2], "counts": [4]}, {"size": [2, 2]}]
+    with pytest.raises(_compiled.MaskError) as caught:
+        _compiled.Masks.from_objects(objects, None, 1)
+    assert caught.value.args == (1, "must have `size` and `counts`")

@@ -124,6 +124,8 @@ def test_detections_elsewhere_are_an_error_or_left_out(tmp_path: Path) -> None:
     with pytest.warns(UserWarning, match=f"1 detection of {table.num_rows} left out"):
         result = evaluate_files(detections_path, truths_path, **options, unmatched="warn")
     assert result.per_class.num_detections.sum() == table.num_rows - 1
+    assert result.subset == (f"1 of {table.num_rows} detections left out",)
+    assert not result.summary.comparable
 
 
 def test_a_row_that_is_wrong_is_told_by_its_place(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from boxscore.cli.input_files import Model, hint_if_swapped, is_pipe, models_of
 from boxscore.cli.outputs import as_json, check_outputs, deliver, title_of
 from boxscore.cli.parsing import HelpFormatter, changed_options
 from boxscore.cli.picture_options import add_pictures, picture_settings
-from boxscore.cli.result_warnings import left_out, warn_if_suspicious, warn_of_ids, warn_of_masks
+from boxscore.cli.result_warnings import warn_if_suspicious, warn_of_ids, warn_of_masks
 from boxscore.cli.terminal import Outcome, Progress
 from boxscore.cli.truth_requirements import ready_truths
 from boxscore.protocol.protocol import Protocol
@@ -246,8 +246,7 @@ def read_files(
             **details,
         )
         warn_of_masks(options, path, detections)
-        subset = [left_out(report.num_unmatched, report.num_rows)] if report.num_unmatched else []
-        yield path, detections, replace(truths, subset=(*truths.subset, *subset))
+        yield path, detections, replace(truths, subset=(*truths.subset, *report.subset))
 
 
 def _part(model: Model, group: str | None, result: "Result", options: argparse.Namespace) -> Part:

@@ -1,23 +1,12 @@
 """Evaluation of data that does not fit in memory: on Ray, or within a limit of memory."""
 
 import argparse
-import re
-import warnings
-from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from boxscore._support.exceptions import InputError
 from boxscore.cli.input_files import is_pipe
-from boxscore.cli.result_warnings import left_out
 from boxscore.cli.terminal import Progress
 from boxscore.protocol.protocol import Protocol
 from boxscore.result.summary import Summary
-
-if TYPE_CHECKING:
-    from boxscore.result.result import Result
-
-_LEFT_OUT = re.compile(r"([\d,]+) detections? of ([\d,]+) left out")
-"""The beginning of the warning of detections whose image or class is unknown."""
 
 _REFUSED = (
     *("gt_format", "dt_format", "sizes", "names", "classes", "only_images", "min_score", "map_classes"),
@@ -33,19 +22,6 @@ _NEEDS_VERDICTS = (
 
 def evaluate_large_data(options: argparse.Namespace, detections: str, protocol: Protocol) -> Summary:
     """The result of one file, folder or pattern of detections, on Ray, or within a limit of memory."""
-    caught: list[warnings.WarningMessage] = []
-    try:
-        with warnings.catch_warnings(record=True, action="always", category=UserWarning) as caught:
-            summary = _evaluate(options, detections, protocol).summary
-    finally:
-        for warning in caught:
-            warnings.warn(warning.message, stacklevel=2)
-    found = [match for warning in caught if (match := _LEFT_OUT.match(str(warning.message)))]
-    counts = [[int(digits.replace(",", "")) for digits in match.groups()] for match in found]
-    return replace(summary, subset=(*summary.subset, *(left_out(*pair) for pair in counts)))
-
-
-def _evaluate(options: argparse.Namespace, detections: str, protocol: Protocol) -> "Result":
     option = "--engine ray" if options.engine == "ray" else "--memory"
     for name in (*_REFUSED, *_NEEDS_VERDICTS):
         if getattr(options, name) not in (None, False, 0):
@@ -60,7 +36,7 @@ def _evaluate(options: argparse.Namespace, detections: str, protocol: Protocol) 
         ray.connect(options.address)
         return ray.evaluate_files(
             detections, options.truths, protocol, box_format=options.box_format, quiet=options.quiet, **limit
-        )
+        ).summary
     if options.engine not in ("auto", "native"):
         options.command.error(f"argument --engine: {options.engine} has no limit of memory")
     from boxscore.scaling.out_of_core import evaluate_files
@@ -75,4 +51,4 @@ def _evaluate(options: argparse.Namespace, detections: str, protocol: Protocol) 
             unmatched=options.unmatched,
             threads=options.threads,
             step=progress.step,
-        )
+        ).summary

@@ -62,15 +62,6 @@ def _angle_convention(path: str, result: "Result") -> str | None:
     return f"{path}: {findings[0].title}" if findings else None
 
 
-def left_out(num: int, num_rows: int) -> str:
-    """Detections that `--unmatched warn` has left out, as a difference from published numbers.
-
-    >>> left_out(209, 1356)
-    '209 of 1,356 detections left out'
-    """
-    return f"{num:,} of {num_rows:,} detections left out"
-
-
 def warn_of_masks(options: argparse.Namespace, path: str, detections: "Detections") -> None:
     """Warn if detections that have only masks, and therefore areas, are evaluated as boxes."""
     if iou_types_of(options) == ("bbox",) and detections.area is not None:

@@ -145,8 +145,8 @@ def _records(source: Source, file: Any, options: Options, **more: Any) -> Record
     try:
         (file.complete_truths if is_truth else file.complete_detections)(num_threads(options.threads))
     except _compiled.MaskError as error:
-        row, rule = str(error).split(" ", 1)
-        raise InputError(f"{location(int(row))}: `segmentation` {rule}") from None
+        row, rule = error.args
+        raise InputError(f"{location(row)}: `segmentation` {rule}") from None
     if boxes.segmentations is not None:
         more |= _masks(boxes.segmentations, keeps_polygons=options.keeps_polygons)
     elif options.has_masks and not len(image):

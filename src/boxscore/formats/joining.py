@@ -59,6 +59,17 @@ class Report:
     num_unmatched: int = 0
     unmatched: Sequence[Unmatched] = ()
 
+    @property
+    def subset(self) -> tuple[str, ...]:
+        """The difference from published numbers, as `Truths.subset` has it; empty if no row was left out.
+
+        >>> Report(num_rows=1356, num_unmatched=209).subset
+        ('209 of 1,356 detections left out',)
+        """
+        if not self.num_unmatched:
+            return ()
+        return (f"{self.num_unmatched:,} of {self.num_rows:,} detections left out",)
+
 
 def to_truths(
     records: Records,

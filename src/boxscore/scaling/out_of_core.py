@@ -31,6 +31,7 @@ from boxscore.data.geometry.box_formats import BoxFormat, row_size
 from boxscore.data.geometry.masks import Masks
 from boxscore.engines.bins import Bins
 from boxscore.engines.map_reduce import Reduced, T, TallyStore, reduce_tallies
+from boxscore.formats.joining import Report
 from boxscore.formats.records import Options
 from boxscore.formats.streaming import (
     BatchSettings,
@@ -49,7 +50,7 @@ from boxscore.protocol.protocol import Protocol, ProtocolLike, as_protocol
 from boxscore.result import storage
 from boxscore.result.arrow import pyarrow
 from boxscore.result.curves import Curves
-from boxscore.result.result import Result
+from boxscore.result.result import Result, Stored
 from boxscore.result.tally import Tally, joined
 from boxscore.scaling.keypoint_rows import columns_of, fields_of
 from boxscore.scaling.shards import check_sources, check_streams, detections_from, shard_of, truths_from
@@ -132,7 +133,8 @@ def evaluate_files(
             step(f"matching shard {shard + 1} of {spill.num_shards}")
             spill.match(shard, numbering.known, protocol)
         step("drawing curves")
-        result = replace(spill.finish(), num_given=spill.num_given)
+        given = Report(num_rows=spill.num_given + spill.num_unmatched, num_unmatched=spill.num_unmatched)
+        result = replace(spill.finish(), num_given=spill.num_given, stored=Stored(None, given.subset))
     words = Words(
         detections=detections, truths=truths, box_format="give `box_format`", labels="in the file", class_names=None
     )
@@ -168,7 +170,7 @@ class _Spill:
         in_reading = READ_BYTES + SHAPE_COPIES * self.shape_bytes
         self.batches = BatchSettings(int(np.clip(BATCH_SHARE * limit / in_reading, 1_000, 200_000)), threads)
         self.num_shards = 1
-        self.num_given = 0
+        self.num_given = self.num_unmatched = 0
         self._start = resident_memory()
         self._num_read = 0
         self.watch = Watch()
@@ -236,13 +238,13 @@ class _Spill:
 
     def add_detections(self, numbering: Numbering, options: Options, *, is_strict: bool) -> None:
         """The detections are in their shards."""
-        num_unknown = 0
         stream = partial(stream_detections, is_strict=is_strict)
         for source, (detections, num) in self._stream("detections", stream, numbering, options):
-            num_unknown, self.num_given = num_unknown + num, self.num_given + len(detections)
+            self.num_unmatched, self.num_given = self.num_unmatched + num, self.num_given + len(detections)
             self._append("detections", detections, source)
-        if num_unknown:
-            left_out = f"{count(num_unknown, 'detection')} of {num_unknown + self.num_given:,} left out"
+        if self.num_unmatched:
+            num_rows = self.num_unmatched + self.num_given
+            left_out = f"{count(self.num_unmatched, 'detection')} of {num_rows:,} left out"
             warnings.warn(f"{left_out}: on images or of classes that the truths don't have", stacklevel=3)
 
     def _stream(self, side: str, stream: Callable[..., Iterator[Any]], *options: Any) -> Iterator[tuple[int, Any]]:

@@ -22,7 +22,9 @@ namespace boxscore {
 
 // A mask is invalid: which one, and the rule that it breaks.
 struct MaskError : std::runtime_error {
-    MaskError(size_t row, const std::string& rule) : std::runtime_error(std::to_string(row) + " " + rule) {}
+    size_t row;
+
+    MaskError(size_t row, const std::string& rule) : std::runtime_error(rule), row(row) {}
 };
 
 // The rule that the size of a mask breaks, if any.

@@ -326,10 +326,24 @@ nb::object pixels_of(const Masks& masks, size_t row) {
     return to_numpy(std::move(pixels), {size.height, size.width});
 }
 
+// Binds MaskError as a ValueError whose `args` are the row and the rule.
+void bind_mask_error(nb::module_& module) {
+    nb::exception<MaskError> type(module, "MaskError", PyExc_ValueError);
+    nb::register_exception_translator(
+        [](const std::exception_ptr& thrown, void* payload) {
+            try {
+                std::rethrow_exception(thrown);
+            } catch (const MaskError& error) {
+                PyErr_SetObject(static_cast<PyObject*>(payload), nb::make_tuple(error.row, error.what()).ptr());
+            }
+        },
+        type.ptr());
+}
+
 }  // namespace
 
 void bind_masks(nb::module_& module) {
-    nb::exception<MaskError>(module, "MaskError", PyExc_ValueError);
+    bind_mask_error(module);
     const auto flat = [](auto get) {
         return [get](const Masks& self) { return get(self.shared(), self.column()); };
     };

@@ -457,8 +457,7 @@ def _in_rows(make: Callable[..., Any], *arguments: Any) -> Any:
     try:
         return make(*arguments)
     except _compiled.MaskError as error:
-        row, rule = str(error).split(" ", 1)
-        raise RowError("mask", int(row), rule) from None
+        raise RowError("mask", *error.args) from None
 
 
 def _unpickled(counts: Any, start: Any, sizes: Any, polygons: Polygons | None) -> Masks:
