@@ -389,6 +389,18 @@ def rle_from_counts(counts: NDArray[Any], height: Any, width: Any) -> dict[str, 
 class CocoError(ValueError):
     pass
 
+LARGEST_FRACTION: float = 2.0
+
+MIN_FRACTION_SHARE: float = 0.99
+
+FLOAT16_BITS: int = 11
+
+BFLOAT16_BITS: int = 8
+
+MIN_IMAGES: int = 10
+
+MANY_DETECTIONS: int = 5
+
 class CocoShapes(enum.Enum):
     boxes = 0
 

@@ -145,7 +145,7 @@ def test_ids_against_names(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("shift", "reading"),
-    [(-1, "read as one more, 100% agree"), (1, "read as one less, 100% agree")],
+    [(-1, "look one too low"), (1, "look one too high")],
 )
 def test_class_ids_off_by_one(tmp_path: Path, shift: int, reading: str) -> None:
     """Found by the boxes that overlap, also where no class is unknown."""
@@ -153,8 +153,8 @@ def test_class_ids_off_by_one(tmp_path: Path, shift: int, reading: str) -> None:
     dataset["categories"] += [{"id": 0, "name": "zero"}, {"id": 5, "name": "five"}]
     for row in results:
         row["category_id"] += shift
-    found = of(inspect(tmp_path, dataset, results), "shifted-classes")
-    assert reading in found.title
+    found = of(inspect(tmp_path, dataset, results), "shifted-labels")
+    assert f"{reading}: of 96 that overlap a truth, 96 would be of its class, and 0 are now" in found.title
     assert (found.severity, found.count) == ("warning", 96)
     assert found.example.startswith(f"{tmp_path / 'dt.json'}: result ")
 
@@ -164,7 +164,8 @@ def test_class_ids_off_by_one_without_overlaps(tmp_path: Path) -> None:
     dataset, results = clean(7)
     for row in results:
         row |= {"bbox": [600, 440, 7 + row["score"], 7], "category_id": row["category_id"] - 1}
-    assert "read as one more, all are classes" in of(inspect(tmp_path, dataset, results), "shifted-classes").title
+    title = of(inspect(tmp_path, dataset, results), "shifted-labels").title
+    assert title == "class ids of 96 detections look one too low: read so, all are classes of the ground truth"
 
 
 def test_class_ids_that_are_indices_into_the_list(tmp_path: Path) -> None:
@@ -177,7 +178,8 @@ def test_class_ids_that_are_indices_into_the_list(tmp_path: Path) -> None:
     for row in results:
         row["category_id"] -= 1
     findings = inspect(tmp_path, dataset, results)
-    assert "indices into the list of classes, from 0, 100% agree" in of(findings, "shifted-classes").title
+    title = of(findings, "shifted-labels").title
+    assert "look like indices into the list of classes, from 0: of 96 that overlap a truth, 96 would be" in title
     assert of(findings, "unknown-class").severity == "error"
 
 

@@ -11,11 +11,12 @@ import numpy as np
 import pytest
 
 import boxscore
-from boxscore import Detections, MeanAveragePrecision, Truths
-from boxscore.checks.diagnosis import Diagnosis, Watch, Words, find_mistakes
+from boxscore import Detections, MeanAveragePrecision, Protocol, Truths
+from boxscore.checks.mistakes import Mistake, Remedies, Watch, find_mistakes
 from boxscore.cli import main
 from boxscore.data.dataset import take
 from boxscore.data.geometry.boxes import Boxes
+from boxscore.data.geometry.oriented_boxes import OrientedBoxes
 from tests.support.memory_limits import plenty
 from tests.support.near_truths import SIZE, centers, corners, data
 from tests.support.shared import shared_data
@@ -33,9 +34,9 @@ def changed(detections: Detections, **changes: Any) -> Detections:
     return replace(detections, **changes)
 
 
-def look(detections: Detections, truths: Truths) -> Diagnosis | None:
+def look(detections: Detections, truths: Truths) -> Mistake | None:
     """The one mistake that is found behind the result."""
-    found = find_mistakes(boxscore.evaluate(detections, truths), detections, truths, Words())
+    found = find_mistakes(boxscore.evaluate(detections, truths), detections, truths, Remedies())
     assert len(found) <= 1
     return found[0] if found else None
 
@@ -154,6 +155,58 @@ def test_mistakes_with_a_real_detector_are_found(real: tuple[Detections, Truths]
     told = look(found, replace(truths, class_names=None))
     assert told is not None
     assert told.kind == kind
+
+
+def turned(found: Detections, truths: Truths, sign: int) -> tuple[Detections, Truths]:
+    """Both as oriented boxes, 4 times as wide as high; the angles of detections have this sign."""
+    box = centers(truths.box)
+    box[:, 2] = 4 * box[:, 3]
+    oriented = np.concatenate([box, np.linspace(0.3, 1.2, len(box))[:, None]], axis=1)
+    own = oriented * [1, 1, 1, 1, sign]
+    geometry = [OrientedBoxes(box=each, box_format="cxcywha:radians") for each in (own, oriented)]
+    return replace(found, geometry=geometry[0]), replace(truths, geometry=geometry[1])
+
+
+def test_every_entrance_asks_about_angles() -> None:
+    """A result, a metric that has seen batches, and the command that checks files."""
+    found, truths = data()
+    protocol = Protocol.named("coco", iou_type="obb")
+    right, wrong = (turned(found, truths, sign) for sign in (1, -1))
+    assert find_mistakes(boxscore.evaluate(*right, protocol), *right, Remedies()) == []
+    (told,) = find_mistakes(boxscore.evaluate(*wrong, protocol), *wrong, Remedies())
+    assert told.kind == "turned-backwards"
+    assert 12 <= told.evidence.num <= told.evidence.facts["rows"] == 60
+    assert f"{told.evidence.num} of the 60 best of `preds` overlap a truth only if angles turn the other way" in str(
+        told
+    )
+    metric = MeanAveragePrecision(protocol, box_format="cxcywha:radians")
+    metric.update(*wrong)
+    with pytest.warns(UserWarning, match="overlap a truth only if angles turn the other way"):
+        metric.compute()
+
+
+def test_a_mistake_has_its_numbers_as_values() -> None:
+    """Programs need not read them in the message."""
+    found, truths = data()
+    told = look(replace(found, label=np.asarray(found.label) + 1), truths)
+    assert told is not None
+    assert told.evidence.facts["reading"] == "one too high"
+    assert [told.evidence.facts[name] for name in ("overlaps", "then", "now")] == [60, 60, 0]
+
+
+def test_files_are_examined_as_columns_are(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A box beyond the image among 130 fractions: neither the fast path nor a check of files takes them for pixels."""
+    columns = [
+        replace(each, image=np.asarray(each.image) % 13 + 1, geometry=boxes(each, each.box / [*SIZE, *SIZE]))
+        for each in data(num_images=26)
+    ]
+    columns[0].box[7] = [-3, 0.1, 5, 0.2]
+    paths = files(tmp_path, *columns)  # type: ignore[arg-type]
+    assert main(["eval", *paths]) == 0
+    assert "look like fractions of the image's size, but are read as pixels" in capsys.readouterr().err
+    assert main(["check", *paths, "--json", "-"]) == 0
+    kinds = [each["kind"] for each in json.loads(capsys.readouterr().out)]
+    assert kinds.count("fractions-as-pixels") == 2
 
 
 def batches(found: Detections, truths: Truths) -> list[tuple[list[dict[str, Any]], list[dict[str, Any]]]]:
@@ -292,7 +345,7 @@ def test_check_finds_what_eval_tells(tmp_path: Path, capsys: pytest.CaptureFixtu
     kind, _, change = MISTAKES[name]
     assert main(["check", *files(tmp_path, changed(found, **change(found)), truths), "--json", "-"]) == 0
     kinds = {finding["kind"] for finding in json.loads(capsys.readouterr().out) if finding["severity"] == "warning"}
-    same = {"shifted-labels": "shifted-classes", "unit": "fractions-as-pixels"}
+    same = {"unit": "fractions-as-pixels"}
     assert kinds & {kind, same.get(kind)}
     assert len(kinds - {"outside-image", "over-the-border"}) == 1
 

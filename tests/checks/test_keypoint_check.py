@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from boxscore.checks.findings import Finding
+from boxscore.checks.checklist import Finding
 from boxscore.checks.inspector import Reading, inspect_files
 from boxscore.cli import main
 from boxscore.formats.records import Options

@@ -12,8 +12,8 @@ import pytest
 
 import boxscore
 from boxscore import Detections, InputError, MeanAveragePrecision, Truths
-from boxscore.checks.diagnosis import Words, find_mistakes, rounded_to
-from boxscore.checks.resizing import find_resizings
+from boxscore.checks.evidence import find_resizings, rounded_to
+from boxscore.checks.mistakes import Remedies, find_mistakes
 from boxscore.cli import main
 from boxscore.cli.sample import FOLDER
 from boxscore.data.dataset import take
@@ -163,7 +163,7 @@ def test_a_metric_warns_once_of_each_mistake(name: str, way: str) -> None:
 def test_a_mistake_has_a_stable_kind(name: str) -> None:
     """Whatever is evaluated, nothing else is found."""
     found, truths = scene(MISTAKES[name])
-    mistakes = find_mistakes(boxscore.evaluate(found, truths), found, truths, Words())
+    mistakes = find_mistakes(boxscore.evaluate(found, truths), found, truths, Remedies())
     assert [each.kind for each in mistakes] == [MISTAKES[name].kind]
 
 
@@ -264,7 +264,7 @@ class TestImages:
         image = np.asarray(found.image)
         is_kept = (image % 3 == 0) & np.append(True, image[1:] != image[:-1])
         found = take(found, is_kept)
-        assert find_mistakes(boxscore.evaluate(found, truths), found, truths, Words()) == []
+        assert find_mistakes(boxscore.evaluate(found, truths), found, truths, Remedies()) == []
 
 
 class TestLabels:
@@ -388,7 +388,7 @@ class TestFalseAlarms:
         settings: dict[str, Any] = {"image": image, "label": np.zeros(num, np.int64)}
         truths = Truths(**settings, box=boxes())
         found = Detections(**settings, score=rng.random(num), box=boxes())
-        mistakes = find_mistakes(boxscore.evaluate(found, truths), found, truths, Words())
+        mistakes = find_mistakes(boxscore.evaluate(found, truths), found, truths, Remedies())
         assert "resized" not in [each.kind for each in mistakes]
 
     def test_boxes_that_fill_their_images_are_not_corners(self) -> None:
@@ -497,7 +497,7 @@ class TestResizing:
             box[:, :2] += (side - size * scale) / 2
         found = replace(found, geometry=Boxes(box=box, box_format="xywh"))
         truths = replace(truths, image_sizes=None)
-        mistakes = find_mistakes(boxscore.evaluate(found, truths), found, truths, Words())
+        mistakes = find_mistakes(boxscore.evaluate(found, truths), found, truths, Remedies())
         assert [each.kind for each in mistakes] == ["resized"]
 
     def test_poses_in_resized_images(self) -> None:
@@ -509,7 +509,7 @@ class TestResizing:
         assert isinstance(points, Keypoints)
         scaled = replace(points, point=np.asarray(points.point) * 1.6)
         found = replace(found, geometry=scaled, others=())
-        mistakes = find_mistakes(boxscore.evaluate(found, truths, "coco_keypoints"), found, truths, Words())
+        mistakes = find_mistakes(boxscore.evaluate(found, truths, "coco_keypoints"), found, truths, Remedies())
         assert [each.kind for each in mistakes] == ["resized"]
         assert "the shapes of `preds` match the truths if they are scaled: of the 143" in str(mistakes[0])
 
@@ -520,7 +520,8 @@ class TestResizing:
         )
         image = np.array([0, 0, 1, 1, 1])
         first, each = find_resizings(image, truth * [1.6, 2, 1.6, 2], image, truth)
-        assert first.change == "multiplied by 0.625 (x) and 0.5 (y)"
+        assert np.allclose(first.factors, [0.625, 0.5])
+        assert (first.is_common, each.is_common) == (True, False)
         assert np.allclose(first.corner, truth)
         assert (first.num_fitted, each.num_fitted) == (1, 2)
 

@@ -368,7 +368,7 @@ def test_masks_of_different_sizes_are_a_likely_mistake() -> None:
 
 def test_a_stream_of_masks_of_different_sizes_is_diagnosed() -> None:
     """Where batches are forgotten, too."""
-    from boxscore.checks.diagnosis import Watch, Words
+    from boxscore.checks.mistakes import Remedies, Watch
 
     watch = Watch()
     found, there = np.ones((2, 40, 60), bool), np.ones((2, 60, 40), bool)
@@ -378,7 +378,7 @@ def test_a_stream_of_masks_of_different_sizes_is_diagnosed() -> None:
         truths = Truths(image=[image] * 2, label=[0, 0], mask=there)
         watch.add(detections, truths)
         tallies.append(boxscore.match(detections, truths))
-    found_mistakes = watch.find_mistakes(boxscore.finish(tallies), Words())
+    found_mistakes = watch.find_mistakes(boxscore.finish(tallies), Remedies())
     assert [each.kind for each in found_mistakes] == ["mask-sizes"]
     assert "for 8 images, such as 40 x 60 and 60 x 40" in str(found_mistakes[0])
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from boxscore.checks.findings import Finding
+from boxscore.checks.checklist import Finding
 from boxscore.checks.inspector import inspect_files
 from boxscore.protocol.protocol import Protocol
 

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from boxscore.arrays import to_numpy
+from boxscore.checks.evidence import labels_at
 from boxscore.data.dataset import IGNORED_KINDS, Detections, Truths, classes_of, host_ids, host_scores, take
 from boxscore.protocol.protocol import Protocol
 
@@ -155,9 +156,7 @@ class Labels:
         if changing.first_position is None:
             shifted = self.own + changing.label_offset
             return np.where(np.isin(shifted, classes), shifted, none)
-        position = self.own - changing.first_position
-        is_one = (position >= 0) & (position < classes.size)
-        return np.where(is_one, classes[np.where(is_one, position, 0)] if classes.size else none, none)
+        return labels_at(classes, self.own - changing.first_position)
 
 
 def labelled(detections: Detections, truths: Truths, settings: Sequence[Setting]) -> Detections:

@@ -1,7 +1,7 @@
 """The rows of one file, with the columns that checks need: images and classes as integers, sizes, corners."""
 
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from boxscore._support.exceptions import InputError
-from boxscore.checks.findings import Finding, Severity
+from boxscore.checks.checklist import Evidence, Severity
+from boxscore.data.dataset import Truths
 from boxscore.data.geometry.boxes import sizes as sides_of
 from boxscore.data.geometry.boxes import to_xyxy
 from boxscore.formats import Records, Role
@@ -49,36 +50,43 @@ class FileRows:
     image_sizes: Mapping[int, tuple[int, int]]
 
     @property
-    def noun(self) -> tuple[str, str]:
-        """What a row is called: singular and plural."""
-        return ("truth", "truths") if self.role == "truths" else ("detection", "detections")
-
-    @property
     def box(self) -> Floats:
         """The boxes as in the file. Shape (R, 4)."""
         return self.records.box
 
-    def found(
+    def where(
         self,
-        is_bad: Flags,
+        is_bad: Flags | np.bool_,
+        show: Callable[[int], str] | None = None,
         *,
-        kind: str,
-        severity: Severity,
-        title: Callable[[int], str],
-        show: Callable[[int], str],
-        effect: str,
-    ) -> list[Finding]:
-        """The finding about these rows, if there are any: its `title` from their number, and what to `show` of one."""
+        severity: Severity | None = None,
+        **facts: Any,
+    ) -> list[Evidence]:
+        """Evidence about these rows, if there are any.
+
+        Args:
+            is_bad: Which rows they are. Shape (R,).
+            show: Text that shows one row; default: its box.
+            severity: Where it is not the severity of the check.
+            facts: Values for the placeholders of the check's template.
+        """
         num = int(np.count_nonzero(is_bad))
         if num == 0:
             return []
         row = int(np.argmax(is_bad))
-        example = f"{self.records.location(row)}: {show(row)}"
-        return [self.finding(kind=kind, severity=severity, count=num, title=title(num), example=example, effect=effect)]
+        example = f"{self.records.location(row)}: {(show or self.show_box)(row)}"
+        return [Evidence(num=num, facts=facts, example=example, severity=severity)]
 
-    def finding(self, **values: Any) -> Finding:
-        """A finding in this file."""
-        return Finding(file=self.records.source, **values)
+    def listed(self, names: Sequence[str], num: int | None = None, **facts: Any) -> list[Evidence]:
+        """Evidence about some images or classes, if there are any. `num`: how many, where names are distinct."""
+        if not names:
+            return []
+        some = ", ".join(map(repr, names[:3])) + (", …" if len(names) > 3 else "")
+        return [Evidence(num=num or len(names), facts=facts, example=f"{self.records.source}: {some}")]
+
+    def of_role(self, truths: str, detections: str) -> str:
+        """The text for truths, or the text for detections."""
+        return truths if self.role == "truths" else detections
 
     def show_box(self, row: int) -> str:
         """The box of a row, as in the file."""
@@ -95,6 +103,22 @@ class FileRows:
         """The name or the id of a row's class."""
         label = self.records.label
         return repr(label.names[label.code[row]] if isinstance(label, Named) else int(label[row]))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Pair:
+    """Detections joined with the valid truths. D rows."""
+
+    detections: FileRows
+    truths: Truths
+    image: Ids
+    """The id of each detection's image among the truths. Shape (D,)."""
+    label: Ids
+    """The label of each detection among the truths. Shape (D,)."""
+    is_image_lost: Flags
+    """Whether the truths do not have a detection's image. Shape (D,)."""
+    is_class_lost: Flags
+    """Whether the truths do not have its class. Shape (D,)."""
 
 
 def codes_of(column: Key) -> Ids:

@@ -10,21 +10,13 @@ from typing import Any
 import numpy as np
 
 from boxscore._support.exceptions import InputError
-from boxscore.checks import (
-    keypoint_checks,
-    list_checks,
-    mask_checks,
-    oriented_checks,
-    pair_checks,
-    row_checks,
-    truth_checks,
-)
-from boxscore.checks.diagnosis import Words, find_mistakes
-from boxscore.checks.file_rows import FileRows, Flags, codes_of, rows_of_detections, rows_of_truths
-from boxscore.checks.findings import SEVERITIES, Finding
-from boxscore.checks.pair_checks import Pair
+from boxscore.checks.checklist import REFUSED, SEVERITIES, Check, Finding, ask
+from boxscore.checks.file_checks import PAIR_CHECKS, ROW_CHECKS, ROW_CHECKS_WITHOUT_BOXES, TRUTH_CHECKS, is_listed
+from boxscore.checks.file_rows import FileRows, Flags, Pair, codes_of, rows_of_detections, rows_of_truths
+from boxscore.checks.mistakes import Mistake, Remedies, find_angle_mistake, find_mistakes
 from boxscore.checks.pycocotools_ids import SAME, map_of_pycocotools, why_ids_differ
 from boxscore.checks.requirements import check_requirements, sizes_of_detections
+from boxscore.checks.shape_checks import SHAPE_CHECKS, is_invalid
 from boxscore.checks.suspicion import Counts
 from boxscore.data.dataset import Detections, Truths
 from boxscore.data.geometry.keypoints import Keypoints
@@ -38,7 +30,7 @@ from boxscore.formats.records import Options, RowsWarning, Sizes
 from boxscore.pipeline import evaluate
 from boxscore.protocol.protocol import Protocol
 
-_CAUSES = {"empty", "box-format", "shifted-classes", "fractions-as-pixels", "pixels-as-fractions"}
+_CAUSES = {"empty", "box-format", "shifted-labels", "fractions-as-pixels", "pixels-as-fractions"}
 """Findings that explain a result near 0."""
 
 
@@ -199,24 +191,20 @@ def _refusal(file: str, kind: str, error: InputError) -> Finding:
         count=1,
         title=_TITLES[kind],
         example=text if text.startswith(file) else f"{file}: {text}",
-        effect=row_checks.REFUSED,
+        effect=REFUSED,
     )
 
 
-_SHAPE_CHECKS = (mask_checks.check_masks, oriented_checks.invalid_boxes, keypoint_checks.check_keypoints)
-
-
-def _row_checks(records: Records) -> Sequence[row_checks.Check]:
-    """The checks of all rows; boxes that are only those around keypoints are not checked."""
+def _checks_of(records: Records) -> Sequence[Check[FileRows]]:
+    """The checks of the rows of either file; boxes that are only those around keypoints are not checked."""
     has_boxes = records.keypoints is None or records.keypoints.has_boxes
-    return row_checks.CHECKS if has_boxes else row_checks.CHECKS_WITHOUT_BOXES
+    return ROW_CHECKS if has_boxes else ROW_CHECKS_WITHOUT_BOXES
 
 
 def _inspect_truths(records: Records, protocol: Protocol, sizes: Sizes | None, found: list[Finding]) -> Truths | None:
     """The truths of the valid rows, for detections to be compared with; findings are added."""
     rows = rows_of_truths(records, protocol, sizes)
-    checks = (*_row_checks(records), *truth_checks.CHECKS, *list_checks.CHECKS, *_SHAPE_CHECKS)
-    own = [finding for check in checks for finding in check(rows)]
+    own = ask((*_checks_of(records), *TRUTH_CHECKS, *SHAPE_CHECKS), rows, records.source)
     found += own
     records = rows.records
     try:
@@ -246,12 +234,10 @@ def _is_valid(rows: FileRows) -> Flags:
     is_valid = rows.is_finite & (rows.extent >= 0).all(axis=1)
     if records.area is not None:
         is_valid &= np.isfinite(records.area) & (records.area >= 0)
-    for is_wrong in oriented_checks.faults(rows).values():
-        is_valid &= ~is_wrong
-    is_valid &= ~keypoint_checks.is_invalid(rows)
+    is_valid &= ~is_invalid(rows)
     if records.is_normalized:
         is_valid &= ~look_like_pixels(records.box, records.box_format)
-    return is_valid & truth_checks.is_listed(rows)
+    return is_valid & is_listed(rows)
 
 
 def _inspect_detections(
@@ -278,17 +264,15 @@ def _inspect_detections(
         rows = rows_of_detections(records, protocol, image=codes_of(records.image), sizes={})
     else:
         rows = pair.detections
-    checks = (*_row_checks(records), *_SHAPE_CHECKS)
-    own = [finding for check in checks for finding in check(rows)]
+    own = ask((*_checks_of(records), *SHAPE_CHECKS), rows, records.source)
     if pair is not None:
-        own += [finding for check in pair_checks.CHECKS for finding in check(pair)]
+        own += ask(PAIR_CHECKS, pair, records.source)
     if known is not None and refusal is None and not any(finding.severity == "error" for finding in own):
         try:
             detections, _ = join(rows.records, known, sizes, iou_types=_iou_types(rows.records))
             can_evaluate = is_ready and all(protocol.iou_type in columns.iou_types() for columns in (detections, known))
-            own += oriented_checks.angle_conventions(detections, known, records.source)
-            if can_evaluate and _CAUSES.isdisjoint(finding.kind for finding in own):
-                own += _likely_mistakes(detections, known, protocol, records.source, has_names=has_names)
+            rules = protocol if can_evaluate else None
+            own += _likely_mistakes(detections, known, rules, records.source, own, has_names=has_names)
         except InputError as error:
             refusal = error
     if refusal is not None:
@@ -297,11 +281,19 @@ def _inspect_detections(
 
 
 def _likely_mistakes(
-    detections: Detections, known: Truths, protocol: Protocol, source: str, *, has_names: bool
+    detections: Detections,
+    known: Truths,
+    protocol: Protocol | None,
+    source: str,
+    found: Sequence[Finding],
+    *,
+    has_names: bool,
 ) -> list[Finding]:
-    """The likely mistakes that the result and both sides show."""
-    result = evaluate(detections, known, protocol)
-    words = Words(
+    """The likely mistakes that both sides and their result show, where `found` does not explain it.
+
+    Without a protocol, there is no result.
+    """
+    remedies = Remedies(
         detections="the detections",
         truths="the ground truth",
         box_format="`--box-format {}` may read them so",
@@ -310,18 +302,28 @@ def _likely_mistakes(
         labels="in the file",
         class_names="put a name for 0 in front" if has_names else None,
     )
-    return [
-        Finding(
-            severity="warning",
-            kind=found.kind,
-            file=source,
-            count=len(detections),
-            title=str(found),
-            example=source,
-            effect=f"AP at the lowest IoU is {Counts.of_result(result.per_class).mean_ap:.4f}",
-        )
-        for found in find_mistakes(result, detections, known, words)
-    ]
+    angle = find_angle_mistake(detections, known, remedies)
+    if angle is not None:
+        effect = "their IoU is low, and most of them are false positives; is it the convention of their angles?"
+        return [_finding(angle, source, angle.evidence.num, effect)]
+    if protocol is None or not _CAUSES.isdisjoint(finding.kind for finding in found):
+        return []
+    result = evaluate(detections, known, protocol)
+    effect = f"AP at the lowest IoU is {Counts.of_result(result.per_class).mean_ap:.4f}"
+    mistakes = find_mistakes(result, detections, known, remedies)
+    return [_finding(mistake, source, len(detections), effect) for mistake in mistakes]
+
+
+def _finding(mistake: Mistake, source: str, num: int, effect: str) -> Finding:
+    return Finding(
+        severity="warning",
+        kind=mistake.kind,
+        file=source,
+        count=num,
+        title=str(mistake),
+        example=source,
+        effect=effect,
+    )
 
 
 def _different_result(

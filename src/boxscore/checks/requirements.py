@@ -25,10 +25,29 @@ def sizes_of_detections(detections: Sequence[str | Path], name: str | None = Non
     return sizes
 
 
-def with_sizes(truths: Truths, sizes: Sizes) -> Truths:
-    """The truths with the sizes of images by name, where they have none of their own."""
-    known = sizes_by_id(None, sizes, truths.image_names, is_numbered=truths.is_numbered)
-    return replace(truths, image_sizes={**known, **(truths.image_sizes or {})})
+def ready_truths(
+    truths: Truths, path: str, protocol: Protocol, detections: Sequence[str], name: str | None = None
+) -> Truths:
+    """The truths with all that a protocol asks for.
+
+    Args:
+        truths: The truths as they were read.
+        path: Their file, for errors.
+        protocol: The rules of the evaluation.
+        detections: Files of detections: sizes of images that boxes are clipped to may come from CrowdHuman's.
+        name: The format of these files, if it is given.
+
+    Raises:
+        InputError: Something is missing; the message names the option that gives it.
+    """
+    if protocol.clips_boxes:
+        own = truths.image_sizes or {}
+        if not all(image in own for image in truths.image_names or set(truths.image.tolist())):
+            sizes = sizes_of_detections(detections, name)
+            known = sizes_by_id(None, sizes, truths.image_names, is_numbered=truths.is_numbered)
+            truths = replace(truths, image_sizes={**known, **own})
+    check_requirements(truths, path, protocol)
+    return truths
 
 
 def check_requirements(truths: Truths, path: str, protocol: Protocol) -> None:

@@ -1,12 +1,13 @@
-"""Whether a result looks like a mistake in the input. Needs only counts and AP per class.
+"""Whether a result looks like a mistake in the input. Needs only counts and AP per class, and not NumPy.
 
-`boxscore.checks.diagnosis` then finds the likely cause from detections and truths. `src/core/rows/likely_mistakes.h`
-asks the same about files that are evaluated without NumPy.
+`boxscore.checks.mistakes` then finds the likely cause from detections and truths. `src/core/rows/likely_mistakes.h`
+asks about files that are evaluated without NumPy, and has the thresholds that both need.
 """
 
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from boxscore import _compiled
 from boxscore.result.summary import ClassRow
 
 if TYPE_CHECKING:
@@ -20,10 +21,8 @@ MIN_ROWS_PER_CLASS = 10
 """With fewer detections and truths than this per class, a class may be missing by chance."""
 MAX_COVERED = 0.2
 """The largest share of images with detections that explains a low AP."""
-MIN_IMAGES = 10
-"""Of fewer images, most may have no detection by chance."""
-MANY = 5
-"""Detections per image of a detector that reports uncertain ones, too."""
+HIGH_RECALL = 0.6
+"""Recall above which detections are not taken to cover only a part of the images."""
 _NO_CLASS = ("background", "__", "bg", "none", "n/a", "void", "unlabel", "ignore", "empty", "placeholder", "dummy")
 """Parts of the names that label 0 has where it is not a class."""
 
@@ -113,6 +112,7 @@ def covers_few_images(num_images: int, num_covered: int, num_detections: int, *,
     >>> covers_few_images(5000, 500, 25_000, is_low=False), covers_few_images(5000, 2000, 2600, is_low=False)
     (True, False)
     """
-    if is_low and num_covered <= MAX_COVERED * num_images and (num_images >= MIN_IMAGES or not num_covered):
+    is_enough = num_images >= _compiled.MIN_IMAGES
+    if is_low and num_covered <= MAX_COVERED * num_images and (is_enough or not num_covered):
         return True
-    return num_images >= MIN_IMAGES and 2 * num_covered < num_images and num_detections >= MANY * num_covered
+    return is_enough and 2 * num_covered < num_images and num_detections >= _compiled.MANY_DETECTIONS * num_covered

@@ -15,7 +15,7 @@ from boxscore.cli.parsing import HelpFormatter
 from boxscore.cli.terminal import Outcome, styled
 
 if TYPE_CHECKING:
-    from boxscore.checks.findings import Finding
+    from boxscore.checks.checklist import Finding
 
 _EXAMPLES = """\
 examples:

@@ -16,7 +16,6 @@ from boxscore.cli.parsing import HelpFormatter, changed_options
 from boxscore.cli.picture_options import add_pictures, picture_settings
 from boxscore.cli.result_warnings import warn_if_suspicious, warn_of_ids, warn_of_masks
 from boxscore.cli.terminal import Outcome, Progress
-from boxscore.cli.truth_requirements import ready_truths
 from boxscore.protocol.protocol import Protocol
 from boxscore.result.summary import ClassPoint
 
@@ -222,6 +221,7 @@ def read_files(
 
     `keep_labels`: whether to keep detections of classes that the truths lack, if the file has labels and no names.
     """
+    from boxscore.checks.requirements import ready_truths
     from boxscore.formats import read_detections_and_report, read_truths, selected_images
 
     # An image set is looked up beside the ground truth, wherever the detections are.
@@ -231,7 +231,7 @@ def read_files(
     progress.step(f"reading {options.truths}")
     labels = options.image_labels
     truths = read_truths(options.truths, format=options.gt_format, image_labels=labels, **selection, **details)
-    truths = ready_truths(truths, options, protocols[0], paths)
+    truths = ready_truths(truths, options.truths, protocols[0], paths, options.dt_format)
     for path in paths:
         progress.step(f"reading {path}")
         detections, report = read_detections_and_report(

@@ -15,7 +15,6 @@ from boxscore.cli.outputs import STDOUT, as_json, check_outputs, deliver, title_
 from boxscore.cli.parsing import HelpFormatter
 from boxscore.cli.result_warnings import warn_if_suspicious, warn_of_ids
 from boxscore.cli.terminal import Outcome, Progress, styled
-from boxscore.cli.truth_requirements import ready_truths
 from boxscore.protocol.protocol import Protocol
 from boxscore.protocol.table import PROTOCOLS, protocol_of
 
@@ -128,12 +127,13 @@ def _check_usage(options: argparse.Namespace) -> None:
 def _explain(options: argparse.Namespace) -> "tuple[Explanation, Result]":
     """Explain the difference; return also the result under the first rules."""
     from boxscore.analysis.explanation import explain
+    from boxscore.checks.requirements import ready_truths
     from boxscore.pipeline import evaluate
 
     source, target = _both_rules(options)
     with Progress(4, is_quiet=options.quiet) as progress:
         detections, truths = _read(options, source, progress)
-        truths = ready_truths(truths, options, target, [options.detections])
+        truths = ready_truths(truths, options.truths, target, [options.detections], options.dt_format)
         progress.step(f"evaluating {options.detections}")
         result = evaluate(detections, truths, with_sigmas_of(source, target), threads=options.threads)
         warn_if_suspicious(options, options.detections, result)

@@ -25,12 +25,12 @@ def warn_if_suspicious(options: argparse.Namespace, path: str, result: "Result")
     """Warn about likely mistakes behind a result, each at most once per file of detections."""
     if result.inputs is None:
         return
-    from boxscore.checks.diagnosis import Words, find_mistakes
+    from boxscore.checks.mistakes import Remedies, find_mistakes
     from boxscore.formats import detect
 
     counts = Counts.of_result(result.per_class)
     detected = options.dt_format or detect(path, "detections")
-    words = Words(
+    remedies = Remedies(
         detections=path,
         truths=options.truths,
         box_format=_BOX_FORMAT.get(detected, "write them in the format's own way"),
@@ -40,8 +40,7 @@ def warn_if_suspicious(options: argparse.Namespace, path: str, result: "Result")
         classes="`--map-classes` says which is which",
         class_names="put a name for 0 in front" if options.names is not None else None,
     )
-    turned = _angle_convention(path, result) if counts.is_suspicious else None
-    messages = [turned] if turned is not None else [*map(str, find_mistakes(result, *result.inputs, words))]
+    messages = [*map(str, find_mistakes(result, *result.inputs, remedies))]
     if not messages and counts.is_near_zero:
         threshold = f"{result.protocol.similarity} {result.protocol.thresholds[0]:g}"
         messages = [
@@ -50,16 +49,6 @@ def warn_if_suspicious(options: argparse.Namespace, path: str, result: "Result")
         ]
     for message in messages:
         warnings.warn(f"{message}; try `{check_command(options, path)}`", stacklevel=2)
-
-
-def _angle_convention(path: str, result: "Result") -> str | None:
-    """The convention of angles that oriented boxes were likely written in, if it is another one."""
-    if result.inputs is None or result.protocol.iou_type not in ("obb", "probiou"):
-        return None
-    from boxscore.checks.oriented_checks import angle_conventions
-
-    findings = angle_conventions(*result.inputs, path)
-    return f"{path}: {findings[0].title}" if findings else None
 
 
 def warn_of_masks(options: argparse.Namespace, path: str, detections: "Detections") -> None:

@@ -17,13 +17,11 @@ from boxscore.arrays import compact
 from boxscore.data.coverage import Coverage
 from boxscore.data.dataset import Detections, Truths
 from boxscore.data.geometry.box_formats import BoxFormat
+from boxscore.data.geometry.boxes import LARGEST_FRACTION
 from boxscore.data.geometry.boxes import sizes as extents
 from boxscore.formats.record_shapes import crowd_index_by_id, first_of, in_pixels, masks_in_images, shapes_for
 from boxscore.formats.records import Floats, Ids, Key, Named, Records, RowKeys, Sizes
 from boxscore.formats.selection import Rule, Selection, as_known_id, finder, some
-
-LARGEST_FRACTION = 2
-"""A box in fractions may reach beyond its image; one as large as the image with a number above this is in pixels."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -11,9 +11,10 @@ import numpy as np
 
 from boxscore._support.exceptions import InputError
 from boxscore._support.image_file_names import base_of, stem_of
+from boxscore.data.geometry.boxes import look_like_fractions
 from boxscore.formats.class_names import NAMES_FILES, find_yaml
 from boxscore.formats.files import Source, decode
-from boxscore.formats.records import Floats, Named, Options, Records, locations
+from boxscore.formats.records import Named, Options, Records, locations
 from boxscore.formats.voc import is_image_set, is_result
 
 _NO_BOXES = (*NAMES_FILES, "readme.txt", "license.txt", "requirements.txt", "train.txt", "val.txt", "test.txt")
@@ -42,7 +43,7 @@ def recognises(source: Source, role: str) -> bool:
     box = numbers[:, -4:]
     are_corners = bool((box[:, :2] <= box[:, 2:]).all())
     are_scores = role == "truths" or bool((np.abs(numbers[:, 0]) <= 1).all())
-    return are_corners and are_scores and not _are_fractions(box)
+    return are_corners and are_scores and not look_like_fractions(box, share=1)
 
 
 def _files(source: Source) -> list[str]:
@@ -92,12 +93,6 @@ def _is_number(word: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _are_fractions(box: Floats) -> bool:
-    """Whether coordinates are fractions of the image: none is far from 0 … 1, and not all are integers."""
-    with np.errstate(invalid="ignore"):
-        return bool(((box >= -1) & (box <= 2)).all() and (box != np.floor(box)).any())
 
 
 def read_truths(source: Source, options: Options) -> Records:
@@ -151,7 +146,7 @@ def _records(source: Source, options: Options, role: str) -> dict[str, Any]:
         "box_format": options.box_format or "xyxy",
         "score": np.ascontiguousarray(table[:, 0]) if role == "detections" else None,
         "ignore": np.array(flags, bool) if any(flags) else None,
-        "is_normalized": bool(len(box)) and _are_fractions(box),
+        "is_normalized": look_like_fractions(box, share=1),
         "location": lambda row: f"{file_of(row)}: line {lines[row]}",
         "source": str(source),
     }

@@ -25,7 +25,7 @@ from boxscore._support.memory_size import format_size, parse_size, resident_memo
 from boxscore._support.temporary_files import temporary_folder
 from boxscore._support.text import count
 from boxscore._support.threads import num_threads
-from boxscore.checks.diagnosis import Watch, Words
+from boxscore.checks.mistakes import Remedies, Watch
 from boxscore.data.dataset import Truths
 from boxscore.data.geometry.box_formats import BoxFormat, row_size
 from boxscore.data.geometry.masks import Masks
@@ -135,10 +135,10 @@ def evaluate_files(
         step("drawing curves")
         given = Report(num_rows=spill.num_given + spill.num_unmatched, num_unmatched=spill.num_unmatched)
         result = replace(spill.finish(), num_given=spill.num_given, stored=Stored(None, given.subset))
-    words = Words(
+    remedies = Remedies(
         detections=detections, truths=truths, box_format="give `box_format`", labels="in the file", class_names=None
     )
-    for mistake in spill.watch.find_mistakes(result, words):
+    for mistake in spill.watch.find_mistakes(result, remedies):
         warnings.warn(str(mistake), stacklevel=2)
     return result
 

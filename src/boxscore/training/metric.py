@@ -14,7 +14,7 @@ from boxscore._support.exceptions import InputError
 from boxscore._support.keyword_hints import suggests_keywords
 from boxscore._support.locks import fork_safe_lock
 from boxscore._support.threads import num_threads
-from boxscore.checks.diagnosis import Diagnosis, Watch, Words, find_input_mistakes
+from boxscore.checks.mistakes import Mistake, Remedies, Watch, find_input_mistakes
 from boxscore.data.batch_keys import DETECTION_KEYS, PADDED_DETECTION_KEYS, PADDED_TRUTH_KEYS, TRUTH_KEYS
 from boxscore.data.batches import PaddedBatch, collect_arrays, in_argument, read_images
 from boxscore.data.dataset import (
@@ -171,7 +171,7 @@ class MeanAveragePrecision:
         result = finish(tally, self.engine, threads=self.threads)
         is_dropped = tally.num_invalid > 0 and len(tally) == 0  # which has been said
         if self.warn and not is_dropped and distributed.is_first():
-            self._warn_of(self._watch.find_mistakes(result, Words()), stacklevel=3)
+            self._warn_of(self._watch.find_mistakes(result, Remedies()), stacklevel=3)
         return result
 
     @property
@@ -455,7 +455,7 @@ class MeanAveragePrecision:
         if len(detections) and len(truths):
             self._num_watched += 1
             self._watch.add(detections, truths)
-            self._warn_of(find_input_mistakes(detections, truths, Words(), self.protocol), stacklevel=6)
+            self._warn_of(find_input_mistakes(detections, truths, self.protocol, Remedies()), stacklevel=6)
 
     def _store(self, tally: Tally, images: list[int], ids: ImageIds | None) -> None:
         self._match_waiting()
@@ -477,7 +477,7 @@ class MeanAveragePrecision:
         words = dropped_words(num, read)
         warnings.warn(f"{words}; `num_invalid` of the result counts all (warn=False silences this)", stacklevel=5)
 
-    def _warn_of(self, mistakes: Iterable[Diagnosis], stacklevel: int) -> None:
+    def _warn_of(self, mistakes: Iterable[Mistake], stacklevel: int) -> None:
         """Warn of each kind of mistake once, whatever is reset in between."""
         for mistake in mistakes:
             if mistake.kind not in self._warned:

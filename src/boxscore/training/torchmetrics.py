@@ -19,7 +19,7 @@ from boxscore._support.exceptions import InputError
 from boxscore._support.locks import fork_safe_lock
 from boxscore._support.threads import num_threads
 from boxscore.arrays import convert, to_numpy
-from boxscore.checks.diagnosis import Watch, Words
+from boxscore.checks.mistakes import Remedies, Watch
 from boxscore.data.batch_keys import DETECTION_KEYS, TRUTH_KEYS, Keys
 from boxscore.data.batches import build_from_images, collect_arrays, in_argument
 from boxscore.data.dataset import (
@@ -383,7 +383,7 @@ class MeanAveragePrecision(Metric):
 
     def _diagnose(self, result: Result) -> None:
         """Warn, once, about the likely mistakes behind a result, by the boxes of the first batches."""
-        for mistake in self._watch.find_mistakes(result, Words(truths="`target`", class_names=None)):
+        for mistake in self._watch.find_mistakes(result, Remedies(truths="`target`", class_names=None)):
             self._is_diagnosed = True
             warnings.warn(f"{mistake} (warn_on_mistakes=False silences this)", stacklevel=4)
 

@@ -25,6 +25,7 @@
 #include "python/keypoints.h"
 #include "python/masks.h"
 #include "python/unlocked.h"
+#include "rows/likely_mistakes.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -370,6 +371,12 @@ nb::object columns_of(const FileObject& truths_object, const FileObject& detecti
 
 void bind_files(nb::module_& module) {
     nb::exception<CocoError>(module, "CocoError", PyExc_ValueError);
+    module.attr("LARGEST_FRACTION") = kLargestFraction;
+    module.attr("MIN_FRACTION_SHARE") = kMinFractionShare;
+    module.attr("FLOAT16_BITS") = kFloat16Bits;
+    module.attr("BFLOAT16_BITS") = kBfloat16Bits;
+    module.attr("MIN_IMAGES") = kMinImages;
+    module.attr("MANY_DETECTIONS") = kManyDetections;
     nb::enum_<CocoShapes>(module, "CocoShapes")
         .value("boxes", CocoShapes::boxes)
         .value("masks", CocoShapes::masks)

@@ -1,5 +1,5 @@
-// Whether files look like a mistake that Python has words for: checks/diagnosis.py. Each question ends at the first row that
-// answers it, so on ordinary files all of them together take no time.
+// Whether files look like a mistake that Python has words for: checks/mistakes.py. On ordinary files each question ends after a
+// few rows. Python reads the thresholds from here.
 #pragma once
 
 #include <algorithm>
@@ -12,6 +12,13 @@
 
 namespace boxscore {
 
+// Fractions of an image's size may reach this far, and this share of the boxes must be within.
+constexpr double kLargestFraction = 2, kMinFractionShare = 0.99;
+// Significant bits of numbers of 16 bits.
+constexpr unsigned kFloat16Bits = 11, kBfloat16Bits = 8;
+// Of fewer images, most may have no detection by chance. Detections per image of a detector that reports uncertain ones, too.
+constexpr size_t kMinImages = 10, kManyDetections = 5;
+
 // No box, as xywh, is less wide than x or less high than y: they may be corners.
 inline bool look_like_corners(const double* box, size_t num_boxes) {
     for (size_t i = 0; i < num_boxes; ++i, box += 4) {
@@ -20,10 +27,15 @@ inline bool look_like_corners(const double* box, size_t num_boxes) {
     return num_boxes > 0;
 }
 
-// No coordinate is beyond what fractions of the image's size may be.
+// Nearly all boxes are within what fractions of the image's size may be.
 inline bool look_like_fractions(const double* box, size_t num_boxes) {
-    constexpr double kLargestFraction = 1.5;
-    return num_boxes > 0 && std::all_of(box, box + 4 * num_boxes, [](double each) { return std::abs(each) <= kLargestFraction; });
+    const double most = (1 - kMinFractionShare) * static_cast<double>(num_boxes);
+    size_t num_outside = 0;
+    for (size_t i = 0; i < num_boxes; ++i, box += 4) {
+        num_outside += !std::all_of(box, box + 4, [](double each) { return std::abs(each) <= kLargestFraction; });
+        if (static_cast<double>(num_outside) > most) return false;
+    }
+    return num_boxes > 0;
 }
 
 // Whether a number has at most `num_bits` significant bits.
@@ -36,15 +48,14 @@ inline bool fits(double number, unsigned num_bits) {
 // Every position fits in the 11 significant bits of float16. Whole pixels do, too: these only count if they fit in the 8 bits of
 // bfloat16 and some are beyond 256, where bfloat16 has even numbers only.
 inline bool look_rounded(const double* box, size_t num_boxes) {
-    constexpr unsigned kHalf = 11, kBrain = 8;
     bool is_brain = true, has_fraction = false, is_beyond = false;
     for (size_t i = 0; i < num_boxes; ++i, box += 4) {
         for (size_t axis = 0; axis < 2; ++axis) {
             const double each = box[axis];
-            if (!fits(each, kHalf)) return false;
-            is_brain &= fits(each, kBrain);
+            if (!fits(each, kFloat16Bits)) return false;
+            is_brain &= fits(each, kBfloat16Bits);
             has_fraction |= each != std::floor(each);
-            is_beyond |= std::abs(each) >= (1 << kBrain);
+            is_beyond |= std::abs(each) >= (1 << kBfloat16Bits);
         }
     }
     return has_fraction || (is_brain && is_beyond);
@@ -52,7 +63,6 @@ inline bool look_rounded(const double* box, size_t num_boxes) {
 
 // Most images with truths have no detection, and the others have many: as `covers_few_images` in checks/suspicion.py.
 inline bool cover_few_images(const Groups& detections, const Groups& truths, size_t num_images) {
-    constexpr size_t kMany = 5, kMinImages = 10;
     size_t num_covered = 0, num_with_truths = 0;
     for (size_t image = 0; image < num_images; ++image) {
         const bool has_truths = truths.start[image + 1] > truths.start[image];
@@ -60,7 +70,7 @@ inline bool cover_few_images(const Groups& detections, const Groups& truths, siz
         num_covered += has_truths && detections.start[image + 1] > detections.start[image];
     }
     const size_t num_detections = detections.start[num_images];
-    return num_with_truths >= kMinImages && 2 * num_covered < num_with_truths && num_detections >= kMany * num_covered;
+    return num_with_truths >= kMinImages && 2 * num_covered < num_with_truths && num_detections >= kManyDetections * num_covered;
 }
 
 }  // namespace boxscore

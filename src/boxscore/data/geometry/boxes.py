@@ -239,3 +239,25 @@ def iou_of_measured(
     is_apart_NDG = shared_NDG <= 0
     safe_NDG = xp.where(is_apart_NDG, xp.ones_like(union_NDG), union_NDG)
     return xp.where(is_apart_NDG, xp.zeros_like(shared_NDG), shared_NDG / safe_NDG)
+
+
+LARGEST_FRACTION: float = _compiled.LARGEST_FRACTION
+"""Fractions of an image's size may reach this far, as boxes may reach beyond their image."""
+_PREFIX = 32
+"""Rows that usually show that numbers are pixels."""
+
+
+def look_like_fractions(values: NDArray[np.float64], share: float = _compiled.MIN_FRACTION_SHARE) -> bool:
+    """Whether numbers are fractions of an image's size.
+
+    Args:
+        values: The numbers of each box or point. Shape (N, C).
+        share: The share of rows that must be within `LARGEST_FRACTION`. A detector may put a few boxes far outside.
+
+    >>> look_like_fractions(np.array([[0.5, 0.5, 1.01, 1.2]])), look_like_fractions(np.array([[0, 0, 1.0, 1.0]]))
+    (True, False)
+    """
+    if not len(values) or (np.abs(values[:_PREFIX]) > LARGEST_FRACTION).mean() > 0.5:
+        return False
+    is_within = (np.abs(values) <= LARGEST_FRACTION).all(axis=1)
+    return bool(is_within.mean() >= share and (values != np.floor(values)).any())

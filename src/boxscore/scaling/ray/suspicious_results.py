@@ -3,7 +3,7 @@
 import warnings
 from typing import Any
 
-from boxscore.checks.diagnosis import Words, find_mistakes
+from boxscore.checks.mistakes import Remedies, find_mistakes
 from boxscore.checks.suspicion import Counts
 from boxscore.result import arrow
 from boxscore.result.result import Result
@@ -22,8 +22,8 @@ def warn_if_suspicious(job: Job, result: Result, detections: Any, truths: Any) -
         return
     boxes = (None, None) if counts.is_empty else _read_some(job, detections, truths)
     one = "both must be in one `box_format`"
-    words = Words("`detections`", "`truths`", one, one, labels="in the dataset", class_names=None)
-    for mistake in find_mistakes(result, boxes[0], boxes[1], words):
+    remedies = Remedies("`detections`", "`truths`", one, one, labels="in the dataset", class_names=None)
+    for mistake in find_mistakes(result, boxes[0], boxes[1], remedies):
         warnings.warn(str(mistake), stacklevel=3)
 
 

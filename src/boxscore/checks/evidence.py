@@ -1,0 +1,473 @@
+"""Evidence of likely mistakes in numbers: units, formats, precision, labels, overlaps, resizing; all thresholds.
+
+Functions take arrays and give values, not words, so that files, batches and results are judged alike.
+`boxscore.checks.suspicion` has the evidence that counts per class give, without NumPy.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+import boxscore._compiled as _compiled
+from boxscore.data.dataset import Detections, Truths
+from boxscore.data.geometry.box_formats import BoxFormat
+from boxscore.data.geometry.boxes import iou_of_measured, look_like_fractions, measure, sizes, to_xyxy
+from boxscore.engines.native.pairs import nearest, side
+from boxscore.protocol.protocol import Protocol
+
+Ids = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+
+PREFIX = 32
+"""Rows that usually show that a check need not look at all of them."""
+MIN_BOXES = 10
+"""Fewer boxes than this say nothing about format, unit, precision and labels."""
+MIN_PIXELS = 10
+"""Boxes with a number above this are in pixels, where boxes of the other side look like fractions."""
+MIN_MISPLACED = 0.3
+"""The share of shapes that must be impossible as they are read."""
+MIN_FITTING = 0.95
+"""The share of shapes that must be possible if they are read another way."""
+
+IOU = 0.5
+MAX_DETECTIONS = 3000
+"""At most this many detections are examined."""
+MIN_OVERLAPS = 3
+"""Fewer overlaps than this may be chance."""
+MIN_SHARE = 0.2
+"""The share of the detections that must overlap truths for an interpretation to be right."""
+CLEAR_SHARE = 0.8
+"""The share of them that leaves no doubt."""
+MIN_RATIO = 4
+"""How many times as many must overlap, or agree, as without the interpretation."""
+LARGEST_COORDINATE = 1e9
+"""Boxes beyond it overlap nothing."""
+
+
+# Units.
+
+
+def have_different_units(box: Floats, other: Floats) -> bool:
+    """Whether the first boxes are fractions of the image's size, and the others pixels."""
+    if not len(box) or not len(other):
+        return False
+    return look_like_fractions(box) and not look_like_fractions(other) and bool(np.abs(other).max() > MIN_PIXELS)
+
+
+# Box formats.
+
+
+def reaches_beyond(corner: Floats, size: Floats, slack: float | Floats) -> Flags:
+    """Whether boxes reach beyond their images by more than `slack`; False where the size is unknown."""
+    is_out = np.concatenate([corner[:, :2] < -slack, corner[:, 2:] > size + slack], axis=1)
+    return np.asarray(is_out.any(axis=1) & ~np.isnan(size[:, 0]))
+
+
+class OtherFormat(NamedTuple):
+    """A format in which boxes are possible, while they are not in the declared one."""
+
+    other: BoxFormat
+    is_bad: Flags
+    """Which boxes are impossible, or unlikely, in the declared format. Shape (N,)."""
+    why: str
+    """The property that they have in the declared format."""
+
+
+def find_other_format(
+    box: Floats, declared: BoxFormat, size: Floats | None = None, *, is_truths: bool
+) -> OtherFormat | None:
+    """The format that boxes look like, if it is not the declared one.
+
+    Args:
+        box: Finite numbers. Shape (N, 4).
+        declared: The format in which they are read.
+        size: Width and height of each box's image, NaN where unknown; None: all unknown. Shape (N, 2).
+        is_truths: Whether they are truths. A network that is not trained yet may put its boxes anywhere.
+    """
+    if len(box) < MIN_BOXES:
+        return None
+    others: dict[str, BoxFormat] = {"xywh": "xyxy", "xyxy": "xywh"}
+    has_size = np.zeros(len(box), bool) if size is None else ~np.isnan(size[:, 0])
+    if declared in others:
+        other = others[declared]
+        is_negative: Flags = np.stack(sizes(box, declared), axis=1).min(axis=1) < 0
+        is_fitting: Flags = np.stack(sizes(box, other), axis=1).min(axis=1) >= 0
+        why = "are of negative size"
+        if size is not None and has_size.sum() >= MIN_BOXES:
+            is_negative |= reaches_beyond(corners_of(box, declared), size, 0.1 * size)
+            is_fitting &= ~reaches_beyond(corners_of(box, other), size, 0.01 * size)
+            is_negative, judged, why = is_negative & has_size, has_size, f"{why}, or far outside of their image,"
+        elif declared == "xyxy":
+            judged = np.ones(len(box), bool)
+        else:
+            judged = np.zeros(len(box), bool)
+        if judged.any():
+            is_other = is_negative[judged].mean() >= MIN_MISPLACED and is_fitting[judged].mean() >= MIN_FITTING
+            return OtherFormat(other, is_negative, why) if is_other else None
+    if look_like_corners(box, declared):
+        x, y = ("cx", "cy") if declared == "cxcywh" else ("x", "y")
+        return OtherFormat("xyxy", np.ones(len(box), bool), f"have width > {x} and height > {y}")
+    is_outside = np.asarray((box[:, :2] < 0.45 * box[:, 2:]).any(axis=1))
+    is_inside = len(box) >= 2 * MIN_BOXES and (box[:, :2] >= 0).all() and is_outside.mean() >= MIN_SHARE
+    if is_truths and declared == "cxcywh" and is_inside:
+        return OtherFormat("xywh", is_outside, "begin left of the image or above it")
+    return None
+
+
+def look_like_corners(box: Floats, box_format: BoxFormat) -> bool:
+    """Whether boxes that are read as positions and sizes look like xyxy.
+
+    Of corners, x2 >= x1 always. Of sizes, some are smaller than the position; not if all boxes fill most of their
+    images, but then few are only a little larger.
+    """
+    if box_format == "xyxy" or len(box) < MIN_BOXES or (box[:PREFIX, 2:] < box[:PREFIX, :2]).any():
+        return False
+    near, far = box[:, :2], box[:, 2:]
+    if not (far >= near).all() or (near > 0.7 * far).any(axis=1).mean() < MIN_MISPLACED:
+        return False
+    return len(np.unique(box, axis=0)) >= MIN_BOXES
+
+
+def corners_of(box: Floats, box_format: BoxFormat) -> Floats:
+    """Left, top, right, bottom. Shape (N, 4)."""
+    return np.stack(to_xyxy(box, box_format), axis=1)
+
+
+# Precision.
+
+_NUM_BITS = {"bfloat16": _compiled.BFLOAT16_BITS, "float16": _compiled.FLOAT16_BITS}
+"""Significant bits of a number."""
+
+
+def rounded_to(values: Floats) -> str | None:
+    """The narrowest type of 16 bits that numbers were rounded to; None if they have more digits, or fewer.
+
+    All of them fit in its bits, and small ones need the last bit as often as large ones. Whole pixels and halves fit,
+    too, but small ones have fewer bits than large ones.
+
+    >>> values = np.random.default_rng(0).uniform(0, 640, 100)
+    >>> rounded_to(values), rounded_to(values.astype(np.float16)), rounded_to(np.round(values))
+    (None, 'float16', None)
+    """
+    if not _fits(values[:PREFIX], max(_NUM_BITS.values())):
+        return None
+    values = np.unique(np.abs(values[(values != 0) & np.isfinite(values)]))
+    is_small = values < values.max(initial=0) / 4
+    if values.size < 2 * MIN_BOXES or is_small.sum() < MIN_BOXES:
+        return None
+    for kind, bits in _NUM_BITS.items():
+        if _fits(values, bits):
+            is_odd = _digits(values, bits) % 2 == 1
+            return kind if is_odd.mean() >= 0.3 and is_odd[is_small].mean() >= 0.25 else None
+    return None
+
+
+def _fits(values: Floats, bits: int) -> bool:
+    """Whether no number has more significant bits."""
+    digits = _digits(values, bits)
+    return bool((digits == np.floor(digits)).all())
+
+
+def _digits(values: Floats, bits: int) -> Floats:
+    """The significant digits of numbers, of so many bits, as integers; with a fraction where there are more."""
+    return np.ldexp(np.frexp(values.astype(np.float64))[0], bits)
+
+
+# Overlaps.
+
+
+def best_rows(score: Floats, num_truths: int) -> Ids:
+    """The rows with the highest scores, ascending: as many as there are truths, within limits."""
+    num = min(max(num_truths, MIN_OVERLAPS), MAX_DETECTIONS, len(score))
+    if num == len(score):
+        return np.arange(num)
+    return np.sort(np.argpartition(-score, num - 1)[:num])
+
+
+def is_better(num: int, num_before: int, num_rows: int) -> bool:
+    """Whether an interpretation is right: `num` of the rows overlap truths with it, `num_before` without it."""
+    if num < max(MIN_OVERLAPS, MIN_SHARE * num_rows):
+        return False
+    return num >= MIN_RATIO * num_before or (num >= CLEAR_SHARE * num_rows and num >= 2 * num_before)
+
+
+def find_overlaps(detections: Any, truths: Any) -> tuple[Ids, Ids]:
+    """The rows of detections that have an IoU of at least 0.5 with a truth, and the truth of the largest IoU.
+
+    Both are given as `one_class` or `boxes_on` makes them: classes do not matter.
+    """
+    found = nearest(detections, truths, Protocol.named("coco"), 1)
+    rows = np.flatnonzero(found.own_iou >= IOU)
+    return rows, found.own[rows].astype(np.int64)
+
+
+def one_class(columns: Detections | Truths) -> Any:
+    """Detections or truths as they are, all of one class."""
+    label = np.zeros(len(columns), np.int64)
+    if isinstance(columns, Truths):
+        return side(replace(columns, label=label, class_names=None), np.ones(len(columns), bool))
+    return side(replace(columns, label=label), np.ones(len(columns), bool))
+
+
+def boxes_on(kind: type[Detections] | type[Truths], image: Ids, corner: Floats) -> Any:
+    """Detections or truths of one class with these corners, of which invalid boxes are not used."""
+    is_in_range, is_ordered = np.abs(corner) <= LARGEST_COORDINATE, corner[:, :2] <= corner[:, 2:]
+    is_valid = np.asarray(np.concatenate([is_in_range, is_ordered], axis=1).all(axis=1))
+    columns: dict[str, Any] = {"image": image, "label": np.zeros(len(image), np.int64)}
+    if kind is Detections:
+        columns["score"] = np.zeros(len(image))
+    return side(kind(**columns, box=np.where(is_valid[:, np.newaxis], corner, 0.0)), is_valid)
+
+
+# Labels.
+
+
+class LabelReading(NamedTuple):
+    """An interpretation of labels."""
+
+    name: str
+    """Labels look like this if it is right."""
+    label: Ids
+    """The labels that are then meant. Shape (N,)."""
+    remedy: str
+
+
+class ShiftedLabels(NamedTuple):
+    """The interpretation under which labels agree with the truths that their boxes overlap."""
+
+    reading: LabelReading
+    num_overlaps: int
+    num_then: int
+    num_now: int
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """Values for the placeholders of templates, such as `SHIFTED`."""
+        numbers = {"overlaps": self.num_overlaps, "then": self.num_then, "now": self.num_now}
+        return {"reading": self.reading.name, "advice": self.reading.remedy, **numbers}
+
+
+SHIFTED = "of {overlaps} that overlap a truth, {then} would be of its class, and {now} are now"
+"""The evidence of shifted labels, in words."""
+
+
+def labels_at(order: Ids, index: Ids) -> Ids:
+    """The classes at these indices; an impossible label where the index is invalid."""
+    is_valid = (index >= 0) & (index < order.size)
+    none = np.iinfo(np.int64).min
+    return np.where(is_valid, order[np.where(is_valid, index, 0)], none) if order.size else np.full(index.shape, none)
+
+
+def label_readings(label: Ids, order: Ids, *, is_position: bool = False) -> list[LabelReading]:
+    """Every other interpretation of labels. `order`: the classes, ascending; `is_position`: labels are indices into it.
+
+    >>> [each.name for each in label_readings(np.array([0, 1]), np.array([1, 17]))][:2]
+    ['one too low', 'one too high']
+    """
+    if is_position:
+        return [
+            LabelReading("one too low", labels_at(order, label + 1), "add 1"),
+            LabelReading("one too high", labels_at(order, label - 1), "subtract 1"),
+            LabelReading("like ids of classes", label, "give indices into the list of classes"),
+        ]
+    at_index = "give the ids at these indices"
+    readings = [
+        LabelReading("one too low", label + 1, "add 1"),
+        LabelReading("one too high", label - 1, "subtract 1"),
+        LabelReading("like indices into the list of classes, from 0", labels_at(order, label), at_index),
+        LabelReading("like indices into the list of classes, from 1", labels_at(order, label - 1), at_index),
+    ]
+    # The ids of classes may have gaps: the next class is not always one more.
+    if np.isin(label, order).all():
+        index = np.searchsorted(order, label)
+        readings += [
+            LabelReading("one class too low", labels_at(order, index + 1), "give the next class"),
+            LabelReading("one class too high", labels_at(order, index - 1), "give the class before"),
+        ]
+    return readings
+
+
+def find_shifted_labels(
+    label: Ids, wanted: Ids, is_right: Flags, readings: Sequence[LabelReading], *, is_foreign: bool
+) -> ShiftedLabels | None:
+    """The interpretation under which far more labels agree with the truths that their boxes overlap.
+
+    Args:
+        label: The labels of detections that overlap a truth. Shape (N,).
+        wanted: The labels of these truths. Shape (N,).
+        is_right: Which detections are of the class of their truth now. Shape (N,).
+        readings: The interpretations of `label`.
+        is_foreign: Whether none of the labels is a class of the truths.
+    """
+    best, num, num_now = None, 0, int(is_right.sum())
+    for reading in readings:
+        is_then = reading.label == wanted
+        # A detector that knows only one class, and the wrong one, is not shifted.
+        if is_then.sum() > num and (is_foreign or np.unique(label[is_then & ~is_right]).size >= 2):
+            best, num = reading, int(is_then.sum())
+    is_much_better = num >= max(MIN_OVERLAPS, 0.5 * label.size, MIN_RATIO * num_now)
+    if best is None or not (is_much_better or num >= max(MIN_BOXES, CLEAR_SHARE * label.size, 1.5 * num_now)):
+        return None
+    return ShiftedLabels(best, label.size, num, num_now)
+
+
+def find_label_shift(label: Ids, truth_label: Ids) -> int | None:
+    """1 or -1 if no label is among the others', and most would be with this added."""
+    if min(len(label), len(truth_label)) < MIN_BOXES // 2 or np.isin(label[:PREFIX], truth_label[:PREFIX]).any():
+        return None
+    labels, truth_labels = set(label.tolist()), set(truth_label.tolist())
+    if labels & truth_labels:
+        return None
+    shifts = (
+        shift for shift in (1, -1) if 2 * len({each + shift for each in labels} & truth_labels) > len(truth_labels)
+    )
+    return next(shifts, None)
+
+
+def find_label_mapping(label: Ids, wanted: Ids) -> list[tuple[int, int]]:
+    """The class of the truths that each label overlaps, if it is nearly always the same, and another for each label."""
+    pairs: list[tuple[int, int]] = []
+    num_right = 0
+    for each in np.unique(label).tolist():
+        values, nums = np.unique(wanted[label == each], return_counts=True)
+        pairs.append((each, int(values[np.argmax(nums)])))
+        num_right += int(nums.max())
+    is_clear = num_right >= max(MIN_BOXES, 0.7 * label.size)
+    is_clear &= len({other for _, other in pairs}) >= max(2, 0.7 * len(pairs))
+    return [pair for pair in pairs if pair[0] != pair[1]] if is_clear else []
+
+
+# Resizing. A network's input is resized, and often padded to a square (letterboxing). A detection in its pixels has
+# the size of its truth times one factor per axis. So each pair of a detection and a truth in one image proposes
+# factors, and a pair that does not belong together rarely has its centers agree with them. The factors on which
+# different objects agree are the resizing: one for all images, or one per image where images have different sizes.
+
+MAX_BOXES = 20
+"""Boxes per image and side that are examined."""
+MAX_PROPOSALS = 60
+"""Proposals per image that are examined."""
+MAX_OFFSET = 0.15
+"""How far apart the centers of a pair may be, relative to the truth's width and height."""
+MAX_SKEW = 0.12
+"""How much the logarithms of two factors may differ if these are one."""
+BIN = 0.06
+"""The width of the bins in which the logarithms of factors are counted."""
+
+
+class Resizing(NamedTuple):
+    """A resizing that would explain the detections."""
+
+    corner: Floats
+    """The detections without it. Shape (D, 4), xyxy."""
+    num_fitted: int
+    """Overlaps that prove nothing, as the factors were chosen to make them."""
+    factors: Floats
+    """What boxes must be multiplied by, x and y; per image, the range that most factors are in. Shape (2,)."""
+    is_common: bool
+    """Whether the factors are those of all images."""
+    is_padded: bool = False
+    """Whether boxes must be shifted by the image's padding, too."""
+
+
+class _Image(NamedTuple):
+    """The boxes of one image."""
+
+    rows: Ids
+    """The rows of its detections. Shape (D,)."""
+    corner: Floats
+    truth: Floats
+
+    def proposals(self) -> Floats:
+        """Scale (x, y) and shift (x, y) of each pair that may belong together. Shape (P, 4)."""
+        center, size = _centers_and_sizes(self.corner)
+        truth_center, truth_size = _centers_and_sizes(self.truth)
+        row, other = np.nonzero((size.min(axis=1) > 0)[:, np.newaxis] & (truth_size.min(axis=1) > 0))
+        scale, size = truth_size[other] / size[row], truth_size[other]
+        shift = truth_center[other] - scale * center[row]
+        found = [np.concatenate([scale, 0 * shift], axis=1)[_is_small(shift, size).all(axis=1)]]
+        # Letterboxing: one factor for both axes, and padding along one of them.
+        is_even = np.abs(np.log(scale[:, 0] / scale[:, 1])) <= MAX_SKEW
+        scale = np.sqrt(scale.prod(axis=1, keepdims=True)) * [1.0, 1.0]
+        shift = truth_center[other] - scale * center[row]
+        for padded in ([True, False], [False, True]):
+            is_possible = is_even & (_is_small(shift, size) | padded).all(axis=1)
+            found.append(np.concatenate([scale, np.where(padded, shift, 0.0)], axis=1)[is_possible])
+        every = np.concatenate(found)
+        return np.asarray(every[np.isfinite(every).all(axis=1) & (every[:, :2].min(axis=1) > 0)])
+
+    def best(self, proposals: Floats) -> Floats:
+        """The proposal under which most objects are found. Shape (4,)."""
+        proposals = proposals[:: -(-len(proposals) // MAX_PROPOSALS)]
+        is_overlap = _iou(_moved(self.corner, proposals[:, np.newaxis]), self.truth[np.newaxis]) >= IOU
+        num = np.minimum(is_overlap.any(axis=1).sum(axis=1), is_overlap.any(axis=2).sum(axis=1))
+        return np.asarray(proposals[np.argmax(num)])
+
+
+def find_resizings(image: Ids, corner: Floats, truth_image: Ids, truth_corner: Floats) -> Iterator[Resizing]:
+    """Yield the likeliest resizings: one for all images, and one with other factors for each image.
+
+    The caller judges whether enough detections overlap truths without it. Corners are xyxy, shape (D, 4) and (G, 4).
+    """
+    images = list(_images(image, corner, truth_image, truth_corner))
+    proposals = [each.proposals() for each in images]
+    if (common := _most_common(proposals)) is not None:
+        yield Resizing(_moved(corner, np.append(common, [0, 0])), 1, common, is_common=True)
+    moved, chosen = corner.copy(), []
+    for each, own in zip(images, proposals, strict=True):
+        if len(own):
+            chosen.append(each.best(own))
+            moved[each.rows] = _moved(each.corner, chosen[-1])
+    if not chosen:
+        return
+    factors = np.percentile([each[:2] for each in chosen], [10, 90])
+    is_padded = bool(np.mean([each[2:].any() for each in chosen]) > MIN_MISPLACED)
+    yield Resizing(moved, len(chosen), factors, is_common=False, is_padded=is_padded)
+
+
+def _images(image: Ids, corner: Floats, truth_image: Ids, truth_corner: Floats) -> Iterator[_Image]:
+    """The images that have boxes on both sides."""
+    order, truth_order = np.argsort(image, kind="stable"), np.argsort(truth_image, kind="stable")
+    for each in np.intersect1d(image, truth_image):
+        rows, others = (
+            some[slice(*np.searchsorted(ids[some], [each, each + 1]))][:MAX_BOXES]
+            for ids, some in ((image, order), (truth_image, truth_order))
+        )
+        yield _Image(rows, corner[rows], truth_corner[others])
+
+
+def _most_common(proposals: Sequence[Floats]) -> Floats | None:
+    """The factors, (x, y), that most proposals without padding have, of any image; None without proposals."""
+    each = np.concatenate([np.zeros((0, 4)), *proposals])
+    logs = np.log(each[~each[:, 2:].any(axis=1), :2])
+    if not len(logs):
+        return None
+    num = Counter((x, y) for x, y in np.round(logs / BIN).astype(np.int64).tolist())
+    # With the bins around it, as factors at the border of two bins are in both.
+    around = [(x, y) for x in (-1, 0, 1) for y in (-1, 0, 1)]
+    top = max([*num], key=lambda each: sum(num[each[0] + x, each[1] + y] for x, y in around))
+    is_near = np.abs(logs - np.multiply(top, BIN)).max(axis=1) <= 1.5 * BIN
+    return np.asarray(np.exp(np.median(logs[is_near], axis=0)))
+
+
+def _moved(corner: Floats, proposal: Floats) -> Floats:
+    """Boxes times the scale of a proposal plus its shift."""
+    return np.asarray(corner * proposal[..., [0, 1, 0, 1]] + proposal[..., [2, 3, 2, 3]])
+
+
+def _centers_and_sizes(corner: Floats) -> tuple[Floats, Floats]:
+    return (corner[:, :2] + corner[:, 2:]) / 2, corner[:, 2:] - corner[:, :2]
+
+
+def _is_small(shift: Floats, size: Floats) -> NDArray[np.bool_]:
+    return np.asarray(np.abs(shift) <= MAX_OFFSET * size)
+
+
+def _iou(corner: Floats, truth: Floats) -> Floats:
+    """IoU of each pair. Shapes (P, D, 4), (1, G, 4); gives (P, D, G)."""
+    measured = (measure(each, box_format="xyxy", pixels="continuous") for each in (corner, truth))
+    return np.asarray(iou_of_measured(*measured, extent=0))
