@@ -5,6 +5,7 @@ import gc
 import pickle
 import sys
 import tracemalloc
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -523,6 +524,39 @@ def test_completing_leaves_no_memory_behind() -> None:
     after, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert after - before < 20_000, "five times 2,000 results would take megabytes"
+
+
+class Owner:
+    """An object that can be referred to weakly."""
+
+
+@pytest.mark.parametrize("num", [1, 20_000])
+def test_a_cycle_through_a_list_that_was_added_is_collected(num: int) -> None:
+    """The garbage collector knows every list in the user's dicts."""
+    owner, results = Owner(), [{"bbox": [1.5, 2.5, 3.5, 4.5]} for _ in range(num)]
+    _compiled.complete_boxes(results)
+    outline: Any = results[0]["segmentation"]
+    assert gc.is_tracked(outline)
+    assert gc.is_tracked(outline[0])
+    outline[0].append((outline, owner))
+    gone = weakref.ref(owner)
+    del owner, results, outline
+    gc.collect()
+    assert gone() is None
+
+
+def test_objects_that_were_frozen_stay_frozen() -> None:
+    """As servers freeze what they share with their workers."""
+    gc.freeze()
+    try:
+        before = gc.get_freeze_count()
+        _compiled.complete_boxes([{"bbox": [1.5, 2.5, 3.5, 4.5]} for _ in range(20_000)])
+        assert before > 0
+        assert gc.get_freeze_count() > before / 2, "some may have been freed since"
+    finally:
+        gc.unfreeze()
+    _compiled.complete_boxes([{"bbox": [1.5, 2.5, 3.5, 4.5]} for _ in range(20_000)])
+    assert gc.get_freeze_count() == 0
 
 
 @pytest.mark.parametrize("is_enabled", [True, False])
