@@ -60,6 +60,7 @@ def map_of_pycocotools(truths: str | Path, detections: str | Path, protocol: Pro
         return None
     from boxscore.dropin.coco_dataset import COCO
     from boxscore.dropin.evaluation import COCOeval
+    from boxscore.dropin.summary_lines import mean_of
 
     areas, limits = protocol.areas, protocol.limits
     with contextlib.redirect_stdout(io.StringIO()), np.errstate(all="ignore"):
@@ -75,8 +76,8 @@ def map_of_pycocotools(truths: str | Path, detections: str | Path, protocol: Pro
             evaluation.accumulate()
         except Exception:  # pycocotools would fail, too
             return None
-    precision = evaluation.eval["precision"][:, :, :, 0, -1]
-    return float(np.mean(precision[precision > -1])) if (precision > -1).any() else None
+    mean = mean_of(evaluation.eval["precision"], areas=[0], limits=[len(params.maxDets) - 1])
+    return None if np.isnan(mean) else mean
 
 
 def differing(

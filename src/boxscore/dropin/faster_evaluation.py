@@ -29,7 +29,7 @@ from boxscore.dropin.faster_params import SHAPES, FasterParams
 from boxscore.dropin.image_entries import entries, matched_pairs
 from boxscore.dropin.params import Params
 from boxscore.dropin.row_selection import distinct
-from boxscore.dropin.summary_lines import Line, text_of, value_of
+from boxscore.dropin.summary_lines import Line, mean_of, text_of, value_of
 from boxscore.protocol.keypoint_rules import BOX_SHARE, KeypointRules
 
 Dict = dict[str, Any]
@@ -244,16 +244,13 @@ class COCOeval_faster(COCOeval):  # noqa: N801 — the name that it replaces
         catIds: Any = None,
     ) -> float:
         """One number, which is printed; `catIds`: indices of classes."""
-        arrays, classes = self.eval, "catIds=all" if self.lvis_style else ""
+        classes = "catIds=all" if self.lvis_style else ""
         if catIds is not None:
             classes = f"catIds=={catIds!s:>3s}"
         if self.lvis_style and freq_group_idx is not None:
             catIds, classes = self.freq_groups[freq_group_idx], f"catIds={self.params.imgCountLbl[freq_group_idx]:>3s}"
-        if catIds is not None:
-            axes = {"precision": np.s_[:, :, catIds], "recall": np.s_[:, catIds]}
-            arrays = {name: np.ascontiguousarray(self.eval[name][index]) for name, index in axes.items()}
         line = Line(not ap, maxDets, iouThr, areaRng)
-        value = value_of(line, arrays, self.params)
+        value = value_of(line, self.eval, self.params, catIds)
         self.print_function(text_of(line, value, self.params, classes))
         return value
 
@@ -313,6 +310,7 @@ class COCOeval_faster(COCOeval):  # noqa: N801 — the name that it replaces
             self.params.imgIds = images
             self.evaluate()
             self.accumulate()
+            # as in faster_coco_eval: -1 where nothing is defined counts
             numbers.append(round(np.mean(self.eval["precision"][:, :, :, 0, :]), 4))
         self.print_function = print_function
         return numbers
@@ -362,9 +360,11 @@ class COCOeval_faster(COCOeval):  # noqa: N801 — the name that it replaces
         labels = p.catIds if p.useCats else list({ann["category_id"] for ann in detections.values()})
         scores = np.array(sorted({float(ann["score"]) for ann in detections.values()}))
         best = best_threshold(scored_classes(labels, detections, truths, self.eval["matched"]), scores)
-        rows = []
+        rows, last = [], precision.shape[-1] - 1
         for k, category in enumerate(self.cocoGt.loadCats(p.catIds) if p.useCats else ()):
-            ap, ap_50 = (_mean(part) for part in (precision[:, :, k, 0, -1], precision[at_50[0], :, k, 0, -1]))
+            ap, ap_50 = (
+                mean_of(precision, areas=[0], limits=[last], thresholds=each, classes=[k]) for each in (None, at_50[:1])
+            )
             if category["id"] in best.of_class and not np.isnan(ap) and not np.isnan(ap_50):
                 rates = dict(zip(("precision", "recall"), best.of_class[category["id"]], strict=True))
                 rows.append({"class": category["name"], "map@50:95": ap, "map@50": ap_50, **rates})
@@ -409,11 +409,6 @@ def _matched(columns: EvaluationColumns | None) -> dict[str, float]:
             "without separate_eval"
         )
     return {f"{detection}_{truth}": overlap for detection, truth, overlap in matched_pairs(columns)}
-
-
-def _mean(samples: Any) -> float:
-    defined = samples[samples > -1]
-    return float(defined.mean()) if defined.size else float("nan")
 
 
 def _say_nothing(*_: Any) -> None:

@@ -27,6 +27,7 @@ from boxscore.dropin.lvis_entries import (
 from boxscore.dropin.lvis_results import LVISResults, as_dataset
 from boxscore.dropin.row_selection import distinct
 from boxscore.dropin.single_image import SHAPE_KEYS
+from boxscore.dropin.summary_lines import mean_of
 from boxscore.result.tally import Tally
 
 LAZY = ("eval_imgs", "ious", "_gts", "_dts", "img_nel")
@@ -238,20 +239,13 @@ class LVISEval:
         """The mean of what is defined, or -1."""
         p = self.params
         areas = [index for index, name in enumerate(p.area_rng_lbl) if name == area_rng]
-        samples = self.eval["precision" if summary_type == "ap" else "recall"]
-        if iou_thr is not None:
-            samples = samples[np.where(iou_thr == p.iou_thrs)[0]]
-        if summary_type == "ap" and freq_group_idx is not None:
-            classes = self.freq_groups[freq_group_idx]
-            if any(index >= samples.shape[2] for index in classes):
-                raise MissingClassError(
-                    "`params.use_cats` must be 1 for the numbers of rare, common and frequent classes"
-                )
-            samples = samples[:, :, classes, areas]
-        else:
-            samples = samples[..., areas]
-        defined = samples[samples > -1]
-        return np.mean(defined) if len(defined) else -1
+        samples = self.eval["precision" if summary_type == "ap" else "recall"][..., None]
+        thresholds = None if iou_thr is None else np.where(iou_thr == p.iou_thrs)[0]
+        classes = self.freq_groups[freq_group_idx] if summary_type == "ap" and freq_group_idx is not None else None
+        if any(index >= samples.shape[2] for index in classes or ()):
+            raise MissingClassError("`params.use_cats` must be 1 for the numbers of rare, common and frequent classes")
+        mean = mean_of(samples, areas=areas, limits=[0], thresholds=thresholds, classes=classes)
+        return -1 if np.isnan(mean) else np.float64(mean)
 
     def summarize(self) -> None:
         """Store the numbers in `results`."""

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import boxscore._compiled as _compiled
+from boxscore.arrays import compact
 from boxscore.dropin.params import Params
 
 _LINE = " {:<18} {} @[ IoU={:<9} | area={:>6s} | maxDets={:>3d} {}] = {:0.3f}"
@@ -52,18 +53,35 @@ def keypoint_lines() -> list[Line]:
     ]
 
 
-def value_of(line: Line, arrays: Mapping[str, Any], params: Params) -> float:
-    """The mean of what is defined, or -1."""
+def value_of(line: Line, arrays: Mapping[str, Any], params: Params, classes: Any = None) -> float:
+    """The mean of what is defined, or -1; `classes`: indices of some classes."""
     samples = arrays["recall" if line.is_recall else "precision"]
     areas = [index for index, name in enumerate(params.areaRngLbl) if name == line.area]
     limits = [index for index, limit in enumerate(params.maxDets) if limit == line.limit]
-    thresholds = range(len(samples)) if line.threshold is None else np.where(line.threshold == params.iouThrs)[0]
-    if len(areas) == len(limits) == 1 and samples.dtype == np.float64 and samples.flags.c_contiguous:
-        mean = _compiled.mean_samples(samples, list(map(int, thresholds)), areas[0], limits[0])  # NumPy's, to the bit
-        return -1.0 if np.isnan(mean) else float(mean)
-    samples = samples[list(thresholds)][..., areas, limits]
-    defined = samples[samples > -1]
-    return float(np.mean(defined)) if len(defined) else -1.0
+    thresholds = None if line.threshold is None else np.where(line.threshold == params.iouThrs)[0]
+    mean = mean_of(samples, areas=areas, limits=limits, thresholds=thresholds, classes=classes)
+    return -1.0 if np.isnan(mean) else mean
+
+
+def mean_of(samples: Any, *, areas: Any, limits: Any, thresholds: Any = None, classes: Any = None) -> float:
+    """The mean of what is defined in some cells of `precision` or `recall`, to NumPy's bits; NaN if nothing is.
+
+    Args:
+        samples: Precisions [T, R, K, A, M] or recalls [T, K, A, M].
+        areas: Indices of area ranges.
+        limits: Indices of limits, one for each area range, or one for all.
+        thresholds: Indices of thresholds; None: all.
+        classes: Indices of classes, in the order of the sum; None: all.
+    """
+    if classes is not None:
+        samples = samples[..., classes, :, :]
+    thresholds = range(len(samples)) if thresholds is None else thresholds
+    if not len(areas) == len(limits) == 1:
+        samples = samples[list(thresholds)][..., areas, limits]
+        samples, thresholds, areas, limits = samples.reshape(1, -1, 1, 1), (0,), (0,), (0,)
+    cells = list(map(int, thresholds)), int(areas[0]), int(limits[0])
+    mean: float = _compiled.mean_samples(compact(samples, np.float64), *cells)
+    return mean
 
 
 def text_of(line: Line, value: float, params: Params, classes: str = "") -> str:
