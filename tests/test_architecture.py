@@ -178,7 +178,7 @@ def test_no_mean_is_taken_in_python_on_the_way_to_a_number() -> None:
 
 
 AFTER_MATCHING = re.compile(
-    r"^boxscore/(result/(?!arrow)|pipeline|engines/(map_reduce|bins)|analysis/|report/|dropin/(accumulation|summary_lines))"
+    r"^boxscore/(result/(?!arrow)|pipeline|engines/(map_reduce|bins)|analysis/|report/|dropin/accumulation)"
     r"|^core/(match/(?!images)|curves/|bootstrap/)"
 )
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from boxscore.analysis.explanation import explain as explain
     from boxscore.data.dataset import Detections as Detections
     from boxscore.data.dataset import Truths as Truths
-    from boxscore.dropin.faster_patch import patch_faster_coco_eval as patch_faster_coco_eval
+    from boxscore.dropin.patch import patch_faster_coco_eval as patch_faster_coco_eval
     from boxscore.dropin.patch import patch_pycocotools as patch_pycocotools
     from boxscore.engines.parallel.loading import collate_truths as collate_truths
     from boxscore.formats import read_detections as read_detections
@@ -35,8 +35,7 @@ __all__, __getattr__, __dir__ = lazy_names(
         "analysis.comparison": "compare",
         "analysis.explanation": "explain",
         "data.dataset": "Detections Truths",
-        "dropin.faster_patch": "patch_faster_coco_eval",
-        "dropin.patch": "patch_pycocotools",
+        "dropin.patch": "patch_faster_coco_eval patch_pycocotools",
         "engines.parallel.loading": "collate_truths",
         "formats": "read_detections read_truths write_detections write_truths",
         "pipeline": "evaluate finish load_result match",

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 import boxscore._compiled as _compiled
 from boxscore.coco import COCO, COCOeval
-from boxscore.dropin import evaluation, evaluation_columns
+from boxscore.dropin import evaluated_rows, evaluation
 from boxscore.dropin.params import Params
 from tests.support.dropin import (
     OURS,
@@ -136,7 +136,7 @@ def test_scores_of_other_images_do_not_matter() -> None:
         for coco, annotations in ((truths, []), (loaded, results)):
             coco.dataset = {"images": [{"id": 1}], "annotations": annotations}
             coco.createIndex()
-        found = evaluation_columns.select_columns(truths, loaded, params)
+        found = evaluated_rows.select_columns(truths, loaded, params)
         assert found is not None
         assert found.detections.given_score is None
 

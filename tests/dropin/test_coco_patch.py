@@ -243,7 +243,7 @@ with boxscore.patch_pycocotools():
     import pycocotools.coco
     version = pycocotools.coco.__version__
     from pycocotools.coco import COCO
-    from boxscore.dropin.modules import original_module
+    from boxscore.dropin.patch import original_module
     original = original_module("coco", "")
 import pycocotools.coco
 from pycocotools import coco, mask

@@ -11,7 +11,7 @@ import pytest
 from boxscore.checks.file_checks import PAIR_CHECKS, ROW_CHECKS, TRUTH_CHECKS
 from boxscore.checks.mistakes import CHECKS
 from boxscore.checks.shape_checks import SHAPE_CHECKS
-from boxscore.dropin import faster_patch, modules
+from boxscore.dropin import patch
 from tests.support import command_tables
 from tests.support.documents import ROOT, blocks
 from tests.support.page_runs import read_blocks, run_page
@@ -50,7 +50,7 @@ RUN_ELSEWHERE = {
 def patches_undone() -> Iterator[None]:
     """Patches that an example made end with its page."""
     yield
-    for patches in (modules._patches, faster_patch._patches):
+    for patches in (patch._patches, patch._faster_patches):
         while patches:
             patches[-1].undo()
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from boxscore.dropin import modules
+from boxscore.dropin import patch
 from tests.support.documents import ROOT
 from tests.support.page_runs import run_page
 from tests.support.page_setups import training_loop, write_sample
@@ -18,8 +18,8 @@ README = (ROOT / "README.md").read_text()
 def unpatched() -> Iterator[None]:
     """The example that patches pycocotools is undone."""
     yield
-    while modules._patches:
-        modules._patches[-1].undo()
+    while patch._patches:
+        patch._patches[-1].undo()
 
 
 def test_the_readme_runs_as_it_stands(

@@ -58,9 +58,9 @@ def map_of_pycocotools(truths: str | Path, detections: str | Path, protocol: Pro
     """The mean AP that pycocotools gives for two COCO files; None if it has no such protocol, or cannot read them."""
     if not has_protocol(protocol):
         return None
+    from boxscore.dropin.accumulation import mean_of
     from boxscore.dropin.coco_dataset import COCO
     from boxscore.dropin.evaluation import COCOeval
-    from boxscore.dropin.summary_lines import mean_of
 
     areas, limits = protocol.areas, protocol.limits
     with contextlib.redirect_stdout(io.StringIO()), np.errstate(all="ignore"):

@@ -3,7 +3,7 @@
 import os
 import time
 from collections import defaultdict
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -12,37 +12,35 @@ from numpy.typing import NDArray
 
 import boxscore._compiled as _compiled
 from boxscore._support.exceptions import InputError
-from boxscore._support.locks import fork_safe_lock
 from boxscore.dropin import mask
-from boxscore.dropin.dict_columns import ANNOTATION_INDEX, AnnotationSnapshot, read_columns
-from boxscore.dropin.lazy_annotations import (
+from boxscore.dropin.patch import fallback_attributes, warn_if_displaced
+from boxscore.dropin.store import (
+    AnnotationSnapshot,
     FileName,
     FileSnapshot,
     LazyDataset,
+    LazyIndex,
     LazyResults,
     array_to_dicts,
     complete_boxes,
     complete_keypoints,
     complete_masks,
     copy_header,
+    get_lazy,
+    header_index,
+    mask_of,
+    read_columns,
 )
-from boxscore.dropin.modules import fallback_attributes, warn_if_displaced
 
 Dict = dict[str, Any]
 
 maskUtils = mask  # pycocotools' name for it, which others import from here
 
-INDEX = ("dataset", "anns", "imgs", "cats", "imgToAnns", "catToImgs")
-"""The attributes that hold dicts. Once any of them was read or set, they are the data, and the columns are dropped."""
 
-QUERIES = ("getAnnIds", "getCatIds", "getImgIds", "loadAnns")
-"""The methods that an evaluation calls."""
-
-_index_lock = fork_safe_lock()
-"""Taken while dicts are made: if several threads read them for the first time, one makes them for all."""
+CROWD_COLOR = np.array([2.0, 166.0, 101.0]) / 255
 
 
-class COCO:
+class COCO(LazyIndex):
     """A dataset, or the results of a detector, as `pycocotools.coco.COCO` has it.
 
     >>> coco = COCO()
@@ -53,6 +51,9 @@ class COCO:
     >>> coco.getImgIds(), coco.getCatIds(catNms=["cat"])
     ([7], [1])
     """
+
+    INDEX = ("anns", "imgToAnns", "catToImgs", "imgs", "cats")
+    QUERIES = ("getAnnIds", "getCatIds", "getImgIds", "loadAnns")
 
     dataset: Dict
     anns: dict[Any, Dict]
@@ -70,41 +71,29 @@ class COCO:
         self.imgToAnns, self.catToImgs = defaultdict(list), defaultdict(list)
         if annotation_file is None:
             return
-        print("loading annotations into memory...")
+        self._load(annotation_file)
+
+    def _load(self, source: Any) -> None:
+        """Read a dataset and index it."""
+        self._say("loading annotations into memory...")
         start = time.time()
-        file = FileSnapshot(annotation_file)
-        lazy = LazyDataset.from_file(file)
-        if lazy is not None:
-            self._set_lazy(lazy)
+        read = self._read(source)
+        if isinstance(read, LazyDataset):
+            self._set_lazy(read)
+        elif type(read) is dict:
+            self.dataset = read
         else:
-            self.dataset = file.parse()
-            if type(self.dataset) is not dict:
-                raise AssertionError(f"annotation file format {type(self.dataset)} not supported")  # as in COCO
-        print(f"Done (t={time.time() - start:0.2f}s)")
+            raise AssertionError(f"annotation file format {type(read)} not supported")  # as in COCO
+        self._say(f"Done (t={time.time() - start:0.2f}s)")
         self.createIndex()
 
-    def _set_lazy(self, lazy: LazyDataset | LazyResults) -> None:
-        """Make the dicts from `lazy` when one of them is first read."""
-        self._lazy = lazy
-        for name in INDEX:
-            self.__dict__.pop(name, None)
+    def _read(self, source: FileName) -> Any:
+        """A file as lazy columns, or as JSON where columns can't represent it."""
+        file = FileSnapshot(source)
+        return LazyDataset.from_file(file) or file.parse()
 
-    def __getattr__(self, name: str) -> Any:
-        """Make all dicts of a file when one of them is first read, and a part of an index when it is."""
-        if name in INDEX:
-            with _index_lock:
-                lazy = self.__dict__.get("_lazy")
-                if lazy is not None:
-                    dataset = lazy.dataset()
-                    for key, value in {"dataset": dataset, **build_index(dataset)}.items():
-                        self.__dict__.setdefault(key, value)
-                    self._lazy = None
-                snapshot = self.__dict__.get("_snapshot")
-                if name not in self.__dict__ and snapshot is not None and name in ANNOTATION_INDEX:
-                    self.__dict__[name] = snapshot.index(name)
-                if name in self.__dict__:
-                    return self.__dict__[name]
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+    def _say(self, text: Any) -> None:
+        print(text)
 
     def createIndex(self) -> None:
         """Make `anns`, `imgs`, `cats`, `imgToAnns` and `catToImgs` from `dataset`."""
@@ -114,18 +103,20 @@ class COCO:
         print("index created!")
 
     def _index_dicts(self) -> None:
-        """The index of what is not lazy; that of annotations is made when it is read, if their values are plain."""
-        dataset = self.dataset
-        snapshot = self.__dict__.get("_next_snapshot") or AnnotationSnapshot.of(dataset)
-        self.__dict__.update(build_index(dataset) if snapshot is None else _header_index(dataset))
+        """Index dicts that are not lazy. Annotations are indexed when their index is read, if all ids are integers."""
+        snapshot = self.__dict__.get("_next_snapshot") or AnnotationSnapshot.of(self.dataset)
+        if snapshot is None:
+            self.__dict__.update(self._index_of(self.dataset))
+        else:
+            self.__dict__.update(zip(self.INDEX[3:], header_index(self.dataset), strict=True))
+            for name in self.INDEX[:3]:
+                self.__dict__.pop(name, None)
         self._snapshot, self._next_snapshot = snapshot, None
-        for name in ANNOTATION_INDEX if snapshot is not None else ():
-            self.__dict__.pop(name, None)
 
     def info(self) -> None:
         """Print what the dataset says about itself."""
         for key, value in self.dataset["info"].items():
-            print(f"{key}: {value}")
+            self._say(f"{key}: {value}")
 
     def getAnnIds(
         self, imgIds: Any = (), catIds: Any = (), areaRng: Sequence[float] = (), iscrowd: bool | None = None
@@ -187,8 +178,6 @@ class COCO:
         if len(anns) == 0:
             return 0
         if "segmentation" in anns[0] or "keypoints" in anns[0]:
-            from boxscore.dropin.drawing import draw_annotations
-
             draw_annotations(anns, self, draw_bbox=draw_bbox)
         elif "caption" in anns[0]:
             for ann in anns:
@@ -205,36 +194,15 @@ class COCO:
         print("Loading and preparing results...")
         start = time.time()
         given = _read_results(resFile, self)
-        columns: Any = (
-            given.columns if isinstance(given, LazyResults) else read_columns(given, ("image_id", "category_id"))
-        )
-        if columns is not None:
-            images = set(_compiled.distinct(columns.image).tolist())
-        else:
-            images = {ann["image_id"] for ann in given}  # type: ignore[union-attr]
-        # A batch of results is small and the dataset may be large: where it has an index, no set of its ids is made.
-        has_index = type(self).getImgIds is COCO.getImgIds and "imgs" in self.__dict__
-        if not (images <= self.imgs.keys() if has_index else images <= set(self.getImgIds())):
-            raise AssertionError("Results do not correspond to current coco set")  # as in COCO
         results = COCO()
-        if isinstance(given, LazyResults):
-            results._set_lazy(given)
-        else:
-            results.dataset, are_numbered = complete_results(given, copy_header(self.dataset))
-            if are_numbered and columns is not None and columns.has_plain_ids:
-                results._next_snapshot = AnnotationSnapshot(
-                    annotations=list(given),
-                    image=columns.image,
-                    id=np.arange(1, len(given) + 1),
-                    category=columns.category,
-                )
+        load_results(results, given, self)
         print(f"DONE (t={time.time() - start:0.2f}s)")
         results.createIndex()
         return results
 
     def loadNumpyAnnotations(self, data: NDArray[Any]) -> list[Dict]:
         """One dict per row of image, x, y, width, height, score, class."""
-        _print_array(data)
+        describe_array(data, print)
         return array_to_dicts(data)
 
     def download(self, tarDir: FileName | None = None, imgIds: Any = ()) -> None:
@@ -244,32 +212,86 @@ class COCO:
 
     def annToRLE(self, ann: Dict) -> Any:
         """The mask of an annotation as run lengths."""
-        image, outline = self.imgs[ann["image_id"]], ann["segmentation"]
-        if type(outline) is list:
-            return mask.merge(mask.frPyObjects(outline, image["height"], image["width"]))
-        if type(outline["counts"]) is list:
-            return mask.frPyObjects(outline, image["height"], image["width"])
-        return outline
+        return mask_of(ann, self.imgs)
 
     def annToMask(self, ann: Dict) -> Any:
         """The mask of an annotation, one byte per pixel."""
         return mask.decode(self.annToRLE(ann))
 
 
-def get_lazy(coco: Any) -> LazyDataset | LazyResults | None:
-    """The lazy annotations of a dataset; None once its dicts may have changed, or if a subclass has its own queries."""
-    state = getattr(coco, "__dict__", {})
-    homes = {getattr(getattr(type(coco), name, None), "__module__", None) for name in QUERIES}
-    has_own_queries = not homes <= {"boxscore.dropin.coco_dataset", "boxscore.dropin.faster_dataset"}
-    return None if has_own_queries or any(name in state for name in INDEX) else state.get("_lazy")
+def draw_annotations(anns: Sequence[dict[str, Any]], coco: Any, *, draw_bbox: bool) -> None:
+    """Draw polygons, masks, keypoints and, if wanted, boxes, in random colours, into matplotlib's current axes."""
+    from matplotlib import pyplot
+    from matplotlib.collections import PatchCollection
+    from matplotlib.patches import Polygon
+
+    axes = pyplot.gca()
+    axes.set_autoscale_on(False)
+    shapes, colors = [], []
+    for ann in anns:
+        color = tuple((np.random.random(3) * 0.6 + 0.4).tolist())  # noqa: NPY002 — follows np.random.seed, as users expect
+        corners = []
+        if isinstance(ann.get("segmentation"), list):
+            corners += [np.array(polygon).reshape(-1, 2) for polygon in ann["segmentation"]]
+        elif "segmentation" in ann:
+            pixels = mask.decode(coco.annToRLE(ann))
+            tint = CROWD_COLOR if ann["iscrowd"] else color
+            axes.imshow(np.dstack([np.broadcast_to(tint, (*pixels.shape, 3)), pixels * 0.5]))
+        if isinstance(ann.get("keypoints"), list):
+            _draw_keypoints(axes, ann, coco.loadCats([ann["category_id"]])[0]["skeleton"], color)
+        if draw_bbox:
+            x, y, width, height = ann["bbox"]
+            corners.append(np.array([[x, y], [x, y + height], [x + width, y + height], [x + width, y]]))
+        shapes += [Polygon(each) for each in corners]
+        colors += [color] * len(corners)
+    axes.add_collection(PatchCollection(shapes, facecolor=colors, linewidths=0, alpha=0.4))
+    axes.add_collection(PatchCollection(shapes, facecolor="none", edgecolors=colors, linewidths=2))
+
+
+def _draw_keypoints(axes: Any, ann: dict[str, Any], skeleton: Any, color: Any) -> None:
+    x, y, visibility = np.array(ann["keypoints"]).reshape(-1, 3).T
+    for bone in np.array(skeleton) - 1:
+        if (visibility[bone] > 0).all():
+            axes.plot(x[bone], y[bone], linewidth=3, color=color)
+    for least, edge in ((0, "k"), (1, color)):
+        is_drawn = visibility > least
+        axes.plot(
+            x[is_drawn], y[is_drawn], "o", markersize=8, markerfacecolor=color, markeredgecolor=edge, markeredgewidth=2
+        )
 
 
 def get_snapshot(coco: Any) -> AnnotationSnapshot | None:
     """The annotations of an index that nobody has read or set, of a dataset with the queries of `COCO`."""
     state = getattr(coco, "__dict__", {})
-    has_own_queries = any(getattr(type(coco), name, None) is not getattr(COCO, name) for name in (*QUERIES, "_anns_of"))
-    is_untouched = not any(name in state for name in ("anns", "imgToAnns", *QUERIES))
+    has_own_queries = any(
+        getattr(type(coco), name, None) is not getattr(COCO, name) for name in (*COCO.QUERIES, "_anns_of")
+    )
+    is_untouched = not any(name in state for name in ("anns", "imgToAnns", *COCO.QUERIES))
     return state.get("_snapshot") if is_untouched and not has_own_queries else None
+
+
+def load_results(results: COCO, given: LazyResults | list[Dict], dataset: Any) -> None:
+    """Fill `results` with what was given, which must be of the images of `dataset`; it is not indexed yet."""
+    columns: Any = given.columns if isinstance(given, LazyResults) else read_columns(given, ("image_id", "category_id"))
+    if columns is not None:
+        images = set(_compiled.distinct(columns.image).tolist())
+    else:
+        images = {ann["image_id"] for ann in given}  # type: ignore[union-attr]
+    # A batch of results is small and the dataset may be large: where it has an index, no set of its ids is made.
+    has_index = type(dataset).getImgIds is COCO.getImgIds and "imgs" in dataset.__dict__
+    if not (images <= dataset.imgs.keys() if has_index else images <= set(dataset.getImgIds())):
+        raise AssertionError("Results do not correspond to current coco set")  # as in COCO
+    if isinstance(given, LazyResults):
+        results._set_lazy(given)
+        return
+    results.dataset, are_numbered = complete_results(given, copy_header(dataset.dataset))
+    if are_numbered and columns is not None and columns.has_plain_ids:
+        results._next_snapshot = AnnotationSnapshot(
+            annotations=list(given),
+            image=columns.image,
+            id=np.arange(1, len(given) + 1),
+            category=columns.category,
+        )
 
 
 def _read_results(results: Any, coco: Any) -> LazyResults | list[Dict]:
@@ -278,7 +300,7 @@ def _read_results(results: Any, coco: Any) -> LazyResults | list[Dict]:
         file = FileSnapshot(results)
         anns = LazyResults.from_file(file, _header(coco)) or file.parse()
     elif isinstance(results, np.ndarray):
-        _print_array(results)
+        describe_array(results, print)
         anns = LazyResults.from_array(results, _header(coco)) or array_to_dicts(results)
     else:
         anns = results
@@ -310,33 +332,14 @@ def complete_results(anns: list[Dict], header: Dict) -> tuple[Dict, bool]:
     return {**dataset, "annotations": anns}, are_numbered
 
 
-def _print_array(data: NDArray[Any]) -> None:
-    print("Converting ndarray to lists...")
-    print(data.shape)
+def describe_array(data: NDArray[Any], say: Callable[[Any], Any]) -> None:
+    """Say what pycocotools says of an array of results, and refuse one without 7 columns."""
+    say("Converting ndarray to lists...")
+    say(data.shape)
     if data.shape[1] != 7:
         raise AssertionError(f"results must have 7 columns; got an array of shape {data.shape}")
     for row in range(0, len(data), 1_000_000):
-        print(f"{row}/{len(data)}")
-
-
-def build_index(dataset: Dict) -> Dict:
-    """The dicts by id, and what belongs to each image and class."""
-    anns, of_image, of_class = {}, defaultdict(list), defaultdict(list)
-    for ann in dataset.get("annotations", ()):
-        of_image[ann["image_id"]].append(ann)
-        anns[ann["id"]] = ann
-    if "categories" in dataset:
-        for ann in dataset.get("annotations", ()):
-            of_class[ann["category_id"]].append(ann["image_id"])
-    return {"anns": anns, "imgToAnns": of_image, "catToImgs": of_class, **_header_index(dataset)}
-
-
-def _header_index(dataset: Dict) -> Dict:
-    """The dicts of images and classes by id."""
-    return {
-        "imgs": {image["id"]: image for image in dataset.get("images", ())},
-        "cats": {cat["id"]: cat for cat in dataset.get("categories", ())},
-    }
+        say(f"{row}/{len(data)}")
 
 
 def _isArrayLike(value: Any) -> bool:  # pycocotools' name for it, which others import

@@ -4,38 +4,81 @@ import copy
 import datetime
 import time
 from collections import defaultdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from boxscore._support.exceptions import InputError
 from boxscore.dropin import mask
-from boxscore.dropin.accumulation import Arrays, accumulate, build
-from boxscore.dropin.evaluation_columns import EvaluationColumns, describe_odd, select_columns
-from boxscore.dropin.image_entries import entries, overlaps_by_image
-from boxscore.dropin.modules import fallback_attributes, warn_if_displaced
+from boxscore.dropin.accumulation import Arrays, accumulate, box_lines, build, keypoint_lines, text_of, value_of
+from boxscore.dropin.evaluated_rows import (
+    EvaluationColumns,
+    describe_odd,
+    distinct,
+    load_annotations,
+    select_columns,
+)
+from boxscore.dropin.image_entries import (
+    SHAPE_KEYS,
+    ImageRules,
+    entries,
+    match_image,
+    measure_keypoints,
+    measure_overlaps,
+    overlaps_by_image,
+)
 from boxscore.dropin.params import Params
-from boxscore.dropin.row_selection import distinct, load_annotations
-from boxscore.dropin.single_image import SHAPE_KEYS, ImageRules, match_image, measure_keypoints, measure_overlaps
-from boxscore.dropin.summary_lines import box_lines, keypoint_lines, text_of, value_of
+from boxscore.dropin.patch import fallback_attributes, warn_if_displaced
 from boxscore.result.tally import Tally
 
 Dict = dict[str, Any]
 
 maskUtils = mask  # pycocotools' name for it, which others import from here
 
-LAZY = ("evalImgs", "ious", "_gts", "_dts")
-"""The attributes that are made when they are first read. Once made, `accumulate` uses them, so changes count."""
 
-STEPS = ("_prepare", "computeIoU", "computeOks", "evaluateImg")
-"""Methods that subclasses may override. If one does, every image is evaluated by these methods."""
+class StepwiseEvaluation:
+    """An evaluation by columns; image by image where a subclass has its own steps."""
+
+    LAZY: ClassVar[tuple[str, ...]]
+    """The attributes that are made when they are first read. Once made, `accumulate` uses them, so changes count."""
+    STEPS: ClassVar[tuple[str, ...]]
+    """Methods that subclasses may override. If one does, every image is evaluated by these methods."""
+
+    _columns: EvaluationColumns | None
+    _tally: Tally | None
+    eval: Dict
+
+    def __getattr__(self, name: str) -> Any:
+        """Make a lazy attribute when it is first read."""
+        columns = self.__dict__.get("_columns")
+        if name not in self.LAZY or columns is None:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        self._make_lazy(name, columns)
+        return self.__dict__[name]
+
+    def _make_lazy(self, name: str, columns: EvaluationColumns) -> None:
+        raise NotImplementedError
+
+    def _has_own_steps(self) -> bool:
+        homes = (getattr(getattr(type(self), name), "__module__", "") for name in self.STEPS)
+        is_ours = all(home.startswith("boxscore.dropin.") for home in homes)
+        return not is_ours or any(name in self.__dict__ for name in self.STEPS)
+
+    def _set_columns(self, columns: EvaluationColumns | None, tally: Tally | None) -> None:
+        self._columns, self._tally = columns, tally
+        self.eval = {}
+        for name in self.LAZY:
+            self.__dict__.pop(name, None)
 
 
-class COCOeval:
+class COCOeval(StepwiseEvaluation):
     """The evaluation of detections, as `pycocotools.cocoeval.COCOeval` has it: evaluate, accumulate, summarize.
 
     `iouType`: "bbox", "segm" or "keypoints".
     """
+
+    LAZY = ("evalImgs", "ious", "_gts", "_dts")
+    STEPS = ("_prepare", "computeIoU", "computeOks", "evaluateImg")
 
     evalImgs: Any
     """One dict per class, area range and image; None where there are neither detections nor truths."""
@@ -62,11 +105,7 @@ class COCOeval:
             self.params.imgIds = sorted(cocoGt.getImgIds())
             self.params.catIds = sorted(cocoGt.getCatIds())
 
-    def __getattr__(self, name: str) -> Any:
-        """Make a lazy attribute when it is first read."""
-        columns = self.__dict__.get("_columns")
-        if name not in LAZY or columns is None:
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+    def _make_lazy(self, name: str, columns: EvaluationColumns) -> None:
         if name == "evalImgs":
             self.evalImgs = entries(columns)
         elif name == "ious":
@@ -74,7 +113,6 @@ class COCOeval:
         else:
             for key, value in zip(("_gts", "_dts"), _by_image_and_class(self, self._paramsEval), strict=True):
                 self.__dict__.setdefault(key, value)
-        return self.__dict__[name]
 
     def evaluate(self) -> None:
         """Match every image and class, in every area range, at every threshold."""
@@ -97,9 +135,6 @@ class COCOeval:
             self._evaluate_step_by_step(p)
         self._paramsEval = copy.deepcopy(self.params)
         print(f"DONE (t={time.time() - start:0.2f}s).")
-
-    def _has_own_steps(self) -> bool:
-        return any(getattr(type(self), name) is not getattr(COCOeval, name) or name in self.__dict__ for name in STEPS)
 
     def _evaluate_columns(self, p: Params) -> None:
         columns = self._select_columns(p)
@@ -124,14 +159,8 @@ class COCOeval:
             kind = next(each for each in type(error).__mro__ if each.__module__ == "builtins")
             raise kind(described) from error
 
-    def _set_columns(self, columns: EvaluationColumns, tally: Tally | None) -> None:
-        self._columns, self._tally = columns, tally
-        self.eval = {}
-        for name in LAZY:
-            self.__dict__.pop(name, None)
-
     def take_over(self, columns: EvaluationColumns, tally: Tally | None) -> None:
-        """Have evaluated what others did, for evaluators that work batch by batch."""
+        """Adopt columns and a tally that an evaluator has made batch by batch."""
         self.params.imgIds = columns.images
         self._set_columns(columns, tally)
         self._paramsEval = copy.deepcopy(self.params)

@@ -13,10 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-import boxscore._compiled as _compiled
-from boxscore.dropin.coco_dataset import COCO, Dict, complete_results, get_lazy, get_snapshot
-from boxscore.dropin.lazy_annotations import FileSnapshot, LazyDataset, LazyResults, array_to_dicts, copy_header
-from boxscore.dropin.modules import outer_level
+from boxscore.dropin.coco_dataset import COCO, Dict, describe_array, get_snapshot, load_results
+from boxscore.dropin.patch import outer_level
+from boxscore.dropin.store import FileSnapshot, LazyDataset, LazyResults, array_to_dicts, copy_header, get_lazy
 
 logger = logging.getLogger("faster_coco_eval.core.coco")  # the name that its users configure
 
@@ -42,25 +41,18 @@ class FasterCOCO(COCO):
     ) -> None:
         super().__init__()
         self.print_function, self.use_deepcopy, self.annotation_file = print_function, use_deepcopy, annotation_file
-        if annotation_file is None:
-            return
-        self.print_function("loading annotations into memory...")
-        start = time.time()
-        lazy = None
-        if isinstance(annotation_file, str | os.PathLike):
-            file = FileSnapshot(annotation_file)
-            lazy = LazyDataset.from_file(file)
-            self.dataset = {} if lazy is not None else file.parse()
-        elif isinstance(annotation_file, dict | list):
-            self.dataset = self.load_json(annotation_file, use_deepcopy)
-        else:
-            raise TypeError(f"type {type(annotation_file)} is not supported")  # as in faster_coco_eval
-        if type(self.dataset) is not dict:
-            raise AssertionError(f"annotation file format {type(self.dataset)} not supported")
-        if lazy is not None:
-            self._set_lazy(lazy)
-        self.print_function(f"Done (t={time.time() - start:0.2f}s)")
-        self.createIndex()
+        if annotation_file is not None:
+            self._load(annotation_file)
+
+    def _say(self, text: Any) -> None:
+        self.print_function(text)
+
+    def _read(self, source: Any) -> Any:
+        if isinstance(source, dict | list):
+            return self.load_json(source, self.use_deepcopy)
+        if not isinstance(source, str | os.PathLike):
+            raise TypeError(f"type {type(source)} is not supported")  # as in faster_coco_eval
+        return super()._read(source)
 
     @staticmethod
     def load_json(json_file: Any, use_deepcopy: bool | None = False) -> Any:
@@ -86,34 +78,21 @@ class FasterCOCO(COCO):
         self.print_function("index created!")
         self.print_function(f"Done (t={time.time() - start:0.2f}s)")
 
-    def info(self) -> None:
-        """Print what the dataset says about itself."""
-        for key, value in self.dataset["info"].items():
-            self.print_function(f"{key}: {value}")
-
     def loadRes(self, resFile: Any, min_score: float = 0.0) -> "FasterCOCO":
         """The results of a detector on this dataset: a file, a list of dicts, or an array (N, 7); there may be none."""
         self.print_function("Loading and preparing results...")
         start = time.time()
         results = FasterCOCO()
-        given = self._read(resFile, min_score)
-        if isinstance(given, LazyResults):
-            images = set(_compiled.distinct(given.columns.image).tolist())
-        else:
-            images = {ann["image_id"] for ann in given}
-        if not images <= set(self.getImgIds()):
-            raise AssertionError("Results do not correspond to current coco set")
-        if isinstance(given, LazyResults):
-            results._set_lazy(given)
-        elif given:
-            results.dataset, _ = complete_results(given, copy_header(self.dataset))
+        given = self._read_results(resFile, min_score)
+        if given:
+            load_results(results, given, self)
         else:
             results.dataset = {"categories": [], **copy_header(self.dataset), "annotations": []}
         self.print_function(f"DONE (t={time.time() - start:0.2f}s)")
         results.createIndex()
         return results
 
-    def _read(self, results: Any, min_score: float) -> LazyResults | list[Dict]:
+    def _read_results(self, results: Any, min_score: float) -> LazyResults | list[Dict]:
         """Results as lazy columns, or as dicts where columns can't represent them."""
         lazy = get_lazy(self)
         header = lazy if isinstance(lazy, LazyDataset) else None
@@ -134,12 +113,7 @@ class FasterCOCO(COCO):
 
     def loadNumpyAnnotations(self, data: NDArray[Any]) -> list[Dict]:
         """One dict per row of image, x, y, width, height, score, class."""
-        self.print_function("Converting ndarray to lists...")
-        self.print_function(data.shape)
-        if data.shape[1] != 7:
-            raise AssertionError(f"results must have 7 columns; got an array of shape {data.shape}")
-        for row in range(0, len(data), 1_000_000):
-            self.print_function(f"{row}/{len(data)}")
+        describe_array(data, self.print_function)
         return array_to_dicts(data)
 
     def getAnnIds(

@@ -3,38 +3,43 @@
 import copy
 import datetime
 import logging
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from boxscore._support.exceptions import InputError
-from boxscore.dropin.accumulation import Arrays, accumulate, build
-from boxscore.dropin.coco_dataset import get_lazy
-from boxscore.dropin.evaluation import COCOeval
-from boxscore.dropin.evaluation_columns import EvaluationColumns, describe_odd, take_side
-from boxscore.dropin.faster_dataset import FasterCOCO
-from boxscore.dropin.faster_matches import (
-    LazyEvaluation,
-    area_under_curve,
-    best_threshold,
-    mark_annotations,
-    mean_area,
-    mean_iou,
-    scored_classes,
+from boxscore._support.lazy import Lazy
+from boxscore.data.batch_keys import COVERAGE_KEYS
+from boxscore.dropin.accumulation import Arrays, LazyEntries, Line, accumulate, build, mean_of, text_of, value_of
+from boxscore.dropin.evaluated_rows import (
+    EvaluationColumns,
+    ImageClassIndex,
+    describe_odd,
+    distinct,
+    frequency_groups,
 )
-from boxscore.dropin.faster_params import SHAPES, FasterParams
+from boxscore.dropin.evaluation import COCOeval
+from boxscore.dropin.faster_dataset import FasterCOCO
 from boxscore.dropin.image_entries import entries, matched_pairs
-from boxscore.dropin.params import Params
-from boxscore.dropin.row_selection import distinct
-from boxscore.dropin.summary_lines import Line, mean_of, text_of, value_of
+from boxscore.dropin.params import SHAPES, FasterParams, Params
+from boxscore.dropin.store import get_lazy
 from boxscore.protocol.keypoint_rules import BOX_SHARE, KeypointRules
 
 Dict = dict[str, Any]
+Floats = NDArray[np.float64]
 
 logger = logging.getLogger("faster_coco_eval.core.cocoeval")  # the name that its users configure
+
+MATCH_KEYS = ("tp", "fp", "fn", "gt_id", "dt_id", "iou")
+"""The keys of annotations that `mark_annotations` sets."""
+
+CELLS_AT_ONCE = 2**21
+"""Scores times classes whose F1 is in memory at once."""
 
 KEYPOINT_LABELS = ["AP_all", "AP_50", "AP_75", "AP_medium", "AP_large"]
 KEYPOINT_LABELS += [label.replace("AP", "AR") for label in KEYPOINT_LABELS[:3]] + ["AR_medium", "AR_large"]
@@ -130,38 +135,23 @@ class COCOeval_faster(COCOeval):  # noqa: N801 — the name that it replaces
         rules: Dict = {**columns.rules, "dilation_ratio": self.boundary_dilation_ratio}
         if columns.iou_type == "keypoints" and not self.use_area:
             rules["keypoints"] = KeypointRules(box_share=BOX_SHARE)
-        if self.lvis_style:
-            columns, rules["federated"] = self._looked_for(columns), True
-        return replace(columns, rules=rules)
+        columns = replace(columns, rules=rules)
+        return self._looked_for(columns, ImageClassIndex.of(p)) if self.lvis_style else columns
 
-    def _looked_for(self, columns: EvaluationColumns) -> EvaluationColumns:
+    def _looked_for(self, columns: EvaluationColumns, index: ImageClassIndex) -> EvaluationColumns:
         """Without detections of classes that were not looked for in their images."""
         if columns.classes == [-1]:
             raise InputError("`lvis_style` must be False where classes are pooled (`params.useCats` = 0)")
-        self.freq_groups = self._frequency_groups()
-        class_index = {label: k for k, label in enumerate(columns.classes)}
-        num_classes = len(columns.classes)
-        negative: list[int] = []
-        partial: list[int] = []
-        for i, image in enumerate(self.cocoGt.loadImgs(columns.images)):
-            for key, pairs in (("neg_category_ids", negative), ("not_exhaustive_category_ids", partial)):
-                pairs += [i * num_classes + class_index[label] for label in image.get(key, ()) if label in class_index]
-        own, annotated = (side.image * num_classes + side.label for side in (columns.detections, columns.truths))
-        row = np.flatnonzero(np.isin(own, np.concatenate([annotated, np.array(negative, np.int64)])))
-        is_partial = np.isin(own[row], np.array(partial, np.int64))
-        return replace(columns, detections=replace(take_side(columns.detections, row), is_partial=is_partial))
-
-    def _frequency_groups(self) -> list[list[int]]:
-        """The indices of the classes of each frequency."""
-        letters = self.params.imgCountLbl
-        groups: list[list[int]] = [[] for _ in letters]
-        for k, category in enumerate(self.cocoGt.loadCats(self.params.catIds)):
-            if category.get("frequency") not in letters:
-                got = category.get("frequency", "nothing")
-                rule = f"must have a `frequency`, one of {', '.join(letters)}, for `lvis_style`"
-                raise InputError(f"category {category['id']} {rule}; got {got}")
-            groups[letters.index(category["frequency"])].append(k)
-        return groups
+        self.freq_groups = frequency_groups(
+            [(each["id"], each.get("frequency")) for each in self.cocoGt.loadCats(self.params.catIds)],
+            self.params.imgCountLbl,
+            " must have a `frequency`, one of {}, for `lvis_style`",
+        )
+        images = self.cocoGt.loadImgs(columns.images)
+        negative, not_exhaustive = (
+            index.listed((image["id"], image.get(key, ())) for image in images) for key in COVERAGE_KEYS
+        )
+        return columns.looked_for(negative=negative, not_exhaustive=not_exhaustive)
 
     def accumulate(self, p: Params | None = None) -> None:
         """Compute the curves, where `separate_eval` has left them to this, and with `extra_calc` the matched pairs."""
@@ -189,13 +179,13 @@ class COCOeval_faster(COCOeval):  # noqa: N801 — the name that it replaces
             "params": p,
             "counts": [T, R, K, A, M],
             "date": datetime.datetime.now().strftime("%Y-%m-%d %H:%M:%S"),
-            "matched": None,
+            "matched": Lazy(lambda: _matched(None if has_own else columns)),
             "precision": arrays.precision,
             "scores": arrays.scores,
             "recall": arrays.recall,
             "evaluations_size": K * A * len(p.imgIds),
         }
-        return LazyEvaluation(values, lambda: _matched(None if has_own else columns))
+        return LazyEntries(values)
 
     def _arrays(self, p: FasterParams) -> Arrays:
         """From the tally, or from entries that were read or set, or that only entries can represent."""
@@ -413,3 +403,117 @@ def _matched(columns: EvaluationColumns | None) -> dict[str, float]:
 
 def _say_nothing(*_: Any) -> None:
     pass
+
+
+def mark_annotations(detections: Mapping[int, Dict], truths: Mapping[int, Dict], matched: Mapping[str, float]) -> None:
+    """Set `tp` or `fp` of detections, `fn` of truths, and the ids and IoUs of pairs, in their dicts."""
+    for ann in (*detections.values(), *truths.values()):
+        for key in MATCH_KEYS:
+            ann.pop(key, None)
+    for pair, iou in matched.items():
+        detection_id, truth_id = map(int, pair.split("_", 1))
+        detections[detection_id] |= {"tp": True, "gt_id": truth_id, "iou": iou}
+        truths[truth_id]["dt_id"] = detection_id
+    for ann in detections.values():
+        if ann.get("gt_id") is None:
+            ann["fp"] = True
+    for ann in truths.values():
+        if ann.get("dt_id") is None:
+            ann["fn"] = True
+
+
+def mean_iou(matched: Mapping[str, float]) -> float:
+    """The mean overlap of matched pairs, correctly rounded; 0 without any."""
+    return math.fsum(matched.values()) / len(matched) if matched else 0.0
+
+
+def area_under_curve(recall: Any, precision: Any) -> float:
+    """The area under the envelope of precision, to 15 digits.
+
+    >>> area_under_curve([0, 0.5, 1], [1, 0.5, 0.25])
+    0.375
+    """
+    recall, precision = (np.asarray(each, np.longdouble) for each in (recall, precision))
+    envelope = np.maximum.accumulate(precision[::-1])[::-1]
+    steps = np.diff(recall) * envelope[1 : len(recall)]
+    return round(float(steps.cumsum()[-1]) if len(steps) else 0.0, 15)
+
+
+def mean_area(precision: Floats, recall_points: Any) -> float:
+    """The mean area under the curves of all classes and area ranges that have one, at the first threshold.
+
+    As in faster_coco_eval: the precisions of all limits are one list, and its first points are taken.
+    """
+    _, _, K, A, _ = precision.shape
+    areas = [area_under_curve(recall_points, precision[0, :, k, a].ravel()) for k in range(K) for a in range(A)]
+    defined = [area for area in areas if area != -1]
+    return sum(defined) / len(defined) if defined else 0.0
+
+
+class BestThreshold(NamedTuple):
+    """Precision and recall where the mean F1 of the classes is highest."""
+
+    precision: float
+    recall: float
+    of_class: dict[Any, tuple[float, float]]
+
+
+class ScoredClass(NamedTuple):
+    """The detections of a class by falling score, and how many truths it has."""
+
+    label: Any
+    score: Floats
+    num_true: NDArray[np.int64]
+    """True positives up to each score."""
+    num_truths: int
+
+
+def scored_classes(
+    labels: Sequence[Any], detections: Mapping[int, Dict], truths: Mapping[int, Dict], matched: Mapping[str, float]
+) -> list[ScoredClass]:
+    """The classes that have truths; a detection with a match of IoU 0.5 or more is a true positive."""
+    is_true = {int(pair.split("_", 1)[0]) for pair, iou in matched.items() if iou >= 0.5}
+    num_truths: dict[Any, int] = {}
+    for ann in truths.values():
+        if not ann.get("iscrowd", 0):
+            num_truths[ann["category_id"]] = num_truths.get(ann["category_id"], 0) + 1
+    rows: dict[Any, list[tuple[float, bool]]] = {}
+    for number, ann in detections.items():
+        rows.setdefault(ann["category_id"], []).append((float(ann["score"]), number in is_true))
+    classes = []
+    for label in labels:
+        if label in num_truths:
+            score, hit = np.array(sorted(rows.get(label, ()), key=lambda row: -row[0]), np.float64).reshape(-1, 2).T
+            classes.append(ScoredClass(label, score, np.cumsum(hit).astype(np.int64), num_truths[label]))
+    return classes
+
+
+def best_threshold(classes: Sequence[ScoredClass], scores: Floats) -> BestThreshold:
+    """Of the scores, ascending, the first with the highest mean F1 as threshold."""
+    best, found = -np.inf, BestThreshold(0.0, 0.0, {})
+    if not classes:
+        return found
+    step = max(1, CELLS_AT_ONCE // len(classes))
+    for first in range(0, len(scores), step):
+        precision_SK, recall_SK = _rates(classes, scores[first : first + step])
+        both = precision_SK + recall_SK
+        f1 = np.divide(2.0 * precision_SK * recall_SK, both, out=np.zeros_like(both), where=both > 0)
+        mean_S = f1.mean(axis=1)
+        row = int(mean_S.argmax())
+        if mean_S[row] > best:
+            best = float(mean_S[row])
+            rates = zip(precision_SK[row].tolist(), recall_SK[row].tolist(), strict=True)
+            of_class = {each.label: pair for each, pair in zip(classes, rates, strict=True)}
+            found = BestThreshold(float(precision_SK[row].mean()), float(recall_SK[row].mean()), of_class)
+    return found
+
+
+def _rates(classes: Sequence[ScoredClass], thresholds: Floats) -> tuple[Floats, Floats]:
+    """Precision and recall of detections with at least these scores. Shape (S, K)."""
+    precision, recall = (np.zeros((len(thresholds), len(classes))) for _ in range(2))
+    for k, each in enumerate(classes):
+        num = np.searchsorted(-each.score, -thresholds, side="right")
+        num_true = np.concatenate([[0], each.num_true])[num]
+        precision[:, k] = np.divide(num_true, num, out=np.zeros(len(num)), where=num > 0)
+        recall[:, k] = num_true / each.num_truths
+    return precision, recall

@@ -8,6 +8,7 @@ import numpy as np
 from boxscore.data.geometry.masks import boundary_of
 from boxscore.dropin import mask
 from boxscore.dropin.mask import decode, iou, merge, toBbox
+from boxscore.dropin.store import mask_of
 
 __all__ = [
     "area",
@@ -53,9 +54,7 @@ def segmToRle(segm: Any, w: int, h: int) -> Any:
     >>> segmToRle([[1, 1, 3, 1, 3, 3, 1, 3]], 4, 3)
     {'size': [3, 4], 'counts': b'42102'}
     """
-    if isinstance(segm, list):
-        return mask.merge(mask.frPyObjects(segm, h, w))
-    return mask.frPyObjects(segm, h, w) if isinstance(segm["counts"], list) else segm
+    return mask_of({"image_id": 0, "segmentation": segm}, {0: {"height": h, "width": w}})
 
 
 def rleToBoundary(rle: Any, dilation_ratio: float = 0.02, backend: str = "mask_api") -> Any:

@@ -1,16 +1,36 @@
-"""`evalImgs` and `ious`: what pycocotools keeps of every image and class."""
+"""`evalImgs` and `ious`: what pycocotools keeps of every image and class, from columns or from dicts.
 
+Evaluators that call `computeIoU` and `evaluateImg` themselves make two million calls for COCO val2017. So the functions
+for one image and class have a fast path, which reads dicts of plain numbers in C++, and a general path, which takes all
+other values as pycocotools does. `benchmarks/steps.py` measures what the fast path buys.
+"""
+
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 import boxscore._compiled as _compiled
+from boxscore._support.exceptions import InputError
 from boxscore._support.threads import num_threads
-from boxscore.dropin.evaluation_columns import DetectionColumns, EvaluationColumns, TruthColumns
+from boxscore.data.geometry import Geometry
+from boxscore.dropin import mask
+from boxscore.dropin.evaluated_rows import (
+    DetectionColumns,
+    EvaluationColumns,
+    TruthColumns,
+    are_numbers,
+    detected_keypoints,
+    ids_of,
+    labelled_keypoints,
+    oks_protocol,
+)
 
+Dict = dict[str, Any]
+Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
@@ -64,21 +84,13 @@ def measure(seen: EvaluationColumns) -> tuple[Groups, NDArray[np.float64]]:
     """The groups, and the overlaps of each: one row per detection, one column per truth, group after group."""
     groups = Groups.of(seen.detections, seen.truths, len(seen.images), seen.limits[-1])
     is_crowd, threads = seen.truths.is_crowd[groups.truth_row], num_threads(None)
-    masks, truth_masks = seen.detections.mask, seen.truths.mask
-    keypoints, truth_keypoints = seen.detections.keypoints, seen.truths.keypoints
-    if keypoints is not None and truth_keypoints is not None:
-        protocol = seen.protocol()
-        sides = (
-            keypoints.take(groups.row).compiled(protocol),
-            truth_keypoints.take(groups.truth_row).compiled(protocol),
-        )
-        return groups, _compiled.similarities(groups.compiled, *sides, is_crowd, threads)
-    if masks is None or truth_masks is None:
-        boxes = seen.detections.box[groups.row], seen.truths.box[groups.truth_row]
+    shapes, truth_shapes = seen.detections.shape, seen.truths.shape
+    if not isinstance(truth_shapes, Geometry):
+        boxes = shapes[groups.row], truth_shapes[groups.truth_row]
         return groups, _compiled.overlaps(groups.compiled, *boxes, is_crowd, threads)
     protocol = seen.protocol()
-    runs = masks.take(groups.row).compiled(protocol), truth_masks.take(groups.truth_row).compiled(protocol)
-    return groups, _compiled.similarities(groups.compiled, *runs, is_crowd, threads)
+    sides = shapes.take(groups.row).compiled(protocol), truth_shapes.take(groups.truth_row).compiled(protocol)
+    return groups, _compiled.similarities(groups.compiled, *sides, is_crowd, threads)
 
 
 def overlaps_by_image(seen: EvaluationColumns) -> dict[tuple[Any, Any], Any]:
@@ -222,3 +234,226 @@ class Assigned:
             "gtIgnore": self.is_truth_ignored[area, truth_rows] if num_truths else np.array([]),
             "dtIgnore": self.is_ignored[area, flat].reshape(T, rows.stop - rows.start),
         }
+
+
+class ImageRules(NamedTuple):
+    """The rules under which an image is matched."""
+
+    thresholds: Any
+    area: Any
+    """The lowest and the highest area that count."""
+    limit: Any
+
+
+SHAPE_KEYS = {"bbox": "bbox", "segm": "segmentation", "keypoints": "keypoints"}
+"""The key of the shapes in dicts, by similarity."""
+
+
+def measure_overlaps(detections: list[Dict], truths: list[Dict], limit: Any, *, key: str = "bbox") -> Any:
+    """One row per detection, by falling score within the limit, one column per truth; [] if either side is empty."""
+    overlap = measure_plain(detections, truths, limit) if key == "bbox" else None
+    if overlap is not None:
+        return overlap
+    detections = _by_score(detections)[:limit]
+    crowds = [int(truth["iscrowd"]) for truth in truths]
+    return mask.iou([each[key] for each in detections], [each[key] for each in truths], crowds)
+
+
+def measure_keypoints(detections: list[Dict], truths: list[Dict], limit: Any, sigmas: Any) -> Any:
+    """The same for keypoints."""
+    if not detections or not truths:
+        return []
+    return measure_oks(_by_score(detections)[:limit], truths, sigmas)
+
+
+def measure_plain(detections: Any, truths: Any, limit: Any) -> Any:
+    """The fast path of `measure_overlaps`; None for values that are not plain numbers."""
+    if type(limit) is not int or limit <= 0:
+        return None
+    overlap = np.empty((min(len(detections), limit), len(truths)))
+    if not _compiled.measure_annotations(detections, truths, overlap):
+        return None
+    return overlap if overlap.size else []
+
+
+def match_image(detections: list[Dict], truths: list[Dict], overlap: Any, rules: ImageRules) -> Dict:
+    """The entry of `evalImgs`, without the image, class, area range and limit."""
+    entry = match_plain(detections, truths, overlap, rules)
+    if entry is not None:
+        return entry
+    detections = _by_score(detections)[0 : rules.limit]
+    num, num_truths = len(detections), len(truths)
+    truth_ids = ids_of(truths)
+    assigned = Assigned.of(
+        _compiled.ImageGroups(np.array([0, num], np.int64), np.array([0, num_truths], np.int64)),
+        np.ascontiguousarray(_overlap_of(overlap, num, num_truths)).reshape(-1),
+        _compiled.GroupedDetections(_areas(each["area"] for each in detections), ids_of(detections).astype(np.float64)),
+        _compiled.GroupedTruths(
+            _areas(0 if each["ignore"] else each["area"] for each in truths),
+            _float_ids(truth_ids),
+            _flags(each["ignore"] for each in truths),
+            _flags(int(each["iscrowd"]) for each in truths),
+        ),
+        assignment_rules(rules.thresholds, [rules.area]),
+    )
+    if np.isnan(assigned.match).any():
+        truth_ids.astype(np.float64)  # as in COCO: the error of an id that is matched and is not a number
+    scores = [each["score"] for each in detections]
+    return {
+        "dtIds": [each["id"] for each in detections],
+        "gtIds": truth_ids[assigned.truth_order[0]].tolist(),
+        **assigned.block(0, slice(0, num), slice(0, num_truths), scores),
+    }
+
+
+def match_plain(detections: Any, truths: Any, overlap: Any, rules: ImageRules) -> Dict | None:
+    """The fast path of `match_image`; None for values that are not plain numbers."""
+    if type(rules.limit) is not int or rules.limit <= 0 or len(rules.area) != 2:
+        return None
+    T, D, G = len(rules.thresholds), min(len(detections), rules.limit), len(truths)
+    match, truth_match = np.empty((T, D)), np.empty((T, G))
+    is_ignored, is_truth_ignored = np.empty((T, D), np.bool_), np.empty(G, np.int64)
+    low, high = rules.area
+    ids = _compiled.match_annotations(
+        detections,
+        truths,
+        overlap if len(overlap) else None,
+        (rules.thresholds, low, high, rules.limit),
+        (match, truth_match, is_ignored, is_truth_ignored),
+    )
+    if ids is None:
+        return None
+    return {
+        "dtIds": ids[0],
+        "gtIds": ids[1],
+        "dtMatches": match,
+        "gtMatches": truth_match,
+        "dtScores": ids[2],
+        # as in COCO: NumPy's array of an empty list
+        "gtIgnore": is_truth_ignored if G else np.array([]),
+        "dtIgnore": is_ignored,
+    }
+
+
+def _overlap_of(overlap: Any, num_detections: int, num_truths: int) -> NDArray[np.float64]:
+    """The overlaps of the detections and truths; those that were never measured are below any threshold."""
+    if len(overlap) == 0:
+        return np.full((num_detections, num_truths), -np.inf)
+    measured = np.array(overlap, np.float64)
+    if num_truths and (len(measured) < num_detections or measured.shape[1] < num_truths):
+        raise IndexError(  # as in COCO
+            f"`ious` has {measured.shape[0]} x {measured.shape[1]} overlaps where {num_detections} x {num_truths} are "
+            "needed; call evaluateImg with the limit and the annotations that computeIoU had"
+        )
+    return measured[:num_detections, :num_truths] if num_truths else np.zeros((num_detections, 0))
+
+
+def _by_score(detections: list[Dict]) -> list[Dict]:
+    """By falling score; of equal scores, the first stays first."""
+    negative = [-each["score"] for each in detections]  # as in COCO: text, lists and None have no negative
+    for each, value in zip(detections, negative, strict=True):
+        _check_score(each, value)
+    order = np.argsort(negative, kind="mergesort")
+    return [detections[row] for row in order]
+
+
+def _check_score(detection: Dict, negative: Any) -> None:
+    """Raise for scores that pycocotools takes, and whose curves break off where they are."""
+    if isinstance(negative, complex | np.complexfloating):
+        got = "a complex number"
+    elif isinstance(negative, int) and abs(negative) > sys.float_info.max:
+        got = "an integer beyond 1e308"
+    else:
+        return
+    raise InputError(
+        f"result {detection['id']} of image {detection['image_id']}: `score` must be a number that a float64 can hold; "
+        f"got {got} (pycocotools takes it, and its curves break off there)"
+    )
+
+
+def _float_ids(ids: NDArray[Any]) -> NDArray[np.float64]:
+    """Ids as pycocotools writes them where they are matched; NaN for those that are not numbers."""
+    if are_numbers(ids):
+        return ids.astype(np.float64)
+    return np.array([float(each) if are_numbers(ids[i : i + 1]) else np.nan for i, each in enumerate(ids)])
+
+
+def _areas(values: Any) -> NDArray[np.float64]:
+    return np.array([_comparable(value) for value in values], np.float64)
+
+
+def _comparable(value: Any) -> float:
+    """An area that can be compared with the bounds of a range; one beyond all floats is infinite."""
+    is_negative = bool(value < 0)  # as in COCO: the error of text, lists and None
+    try:
+        return float(value.item() if isinstance(value, np.ndarray) else value)
+    except OverflowError:
+        return -np.inf if is_negative else np.inf
+
+
+def _flags(values: Any) -> NDArray[np.uint8]:
+    return np.array([bool(value) for value in values], np.uint8)
+
+
+def measure_oks(detections: Sequence[Dict], truths: Sequence[Dict], sigmas: Any) -> NDArray[np.float64]:
+    """The similarity of all pairs of one image and class, of values of any type. Shape (D, G)."""
+    num_points = len(sigmas)
+    group = _compiled.ImageGroups(np.array([0, len(detections)]), np.array([0, len(truths)]))
+    protocol = oks_protocol(sigmas)
+    labelled = np.array([_labelled_numbers(truth, num_points) for truth in truths])
+    truth_side = labelled_keypoints(
+        labelled,
+        area=np.array([_sum(truth["area"]) for truth in truths]),
+        box=np.array(
+            [_box_of(truth, has_labels=row.any()) for truth, row in zip(truths, labelled[:, 2::3] > 0, strict=True)]
+        ),
+        num_labelled=np.count_nonzero(labelled[:, 2::3] > 0, axis=1).astype(np.float64),
+    )
+    found = detected_keypoints(np.array([_detected_numbers(each, num_points) for each in detections]))
+    sides = found.compiled(protocol), truth_side.compiled(protocol)
+    values: NDArray[np.float64] = _compiled.similarities(group, *sides, np.zeros(len(truths), np.uint8), 1)
+    return values.reshape(len(detections), len(truths))
+
+
+def _numbers_of(ann: Dict) -> Floats:
+    numbers = np.array(ann["keypoints"])
+    if numbers.dtype.kind not in "biuf" or numbers.ndim != 1:
+        raise TypeError("`keypoints` must be a list of numbers")  # as in COCO, from NumPy's functions
+    return numbers.astype(np.float64)
+
+
+def _detected_numbers(ann: Dict, num_points: int) -> Floats:
+    """x, y and 0 of each point. As in COCO: the third number may be missing. Shape (3 K,)."""
+    numbers = _numbers_of(ann)
+    _check_length(ann, len(numbers[1::3]) if len(numbers[0::3]) == num_points else -1, num_points)
+    triples = np.zeros((num_points, 3))
+    triples[:, 0], triples[:, 1] = numbers[0::3], numbers[1::3]
+    return triples.reshape(-1)
+
+
+def _labelled_numbers(ann: Dict, num_points: int) -> Floats:
+    """x, y and visibility of each point; zeros if none is labelled, as the box is measured then. Shape (3 K,)."""
+    numbers = _numbers_of(ann)
+    if not (numbers[2::3] > 0).any():
+        return np.zeros(3 * num_points)
+    _check_length(ann, len(numbers) / 3, num_points)
+    return numbers
+
+
+def _check_length(ann: Dict, num: float, num_points: int) -> None:
+    if num != num_points:
+        rule = f"`keypoints` must have three numbers per point, {3 * num_points}; got {len(ann['keypoints'])}"
+        raise InputError(f"annotation {ann['id']} of image {ann['image_id']}: {rule}")
+
+
+def _box_of(truth: Dict, *, has_labels: bool) -> list[float]:
+    """The box of a truth. As in COCO: one without numbers is an error even where keypoints are measured by labels."""
+    box = truth["bbox"]
+    _ = [box[side] - box[side + 2] * 2 for side in (0, 1)]
+    return [0.0] * 4 if has_labels else [_sum(box[side]) for side in range(4)]
+
+
+def _sum(value: Any) -> float:
+    """A value that floats can be added to, as a float; others have the error of that."""
+    total = value + 0.0
+    return float(total.item() if isinstance(total, np.ndarray) else total)

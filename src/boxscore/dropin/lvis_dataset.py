@@ -1,4 +1,4 @@
-"""LVIS: the dataset class of `lvis`. Its dicts are made when one of them is first read."""
+"""LVIS and LVISResults: the dataset classes of `lvis`. Their dicts are made when one of them is first read."""
 
 import copy
 import logging
@@ -12,27 +12,20 @@ from numpy.typing import NDArray
 
 import boxscore._compiled as _compiled
 from boxscore._support.exceptions import InputError
-from boxscore._support.locks import fork_safe_lock
+from boxscore.data.geometry.masks import Masks
 from boxscore.dropin import mask
-from boxscore.dropin.lazy_annotations import (
+from boxscore.dropin.store import (
     AnnotationColumns,
     FileName,
     FileSnapshot,
     LazyDataset,
-    ListedImages,
-    read_boxes,
+    LazyIndex,
+    LazyResults,
+    get_lazy,
+    mask_of,
 )
 
 Dict = dict[str, Any]
-
-INDEX = ("dataset", "anns", "cats", "imgs", "img_ann_map", "cat_img_map")
-"""The attributes that hold dicts. Once any of them was read or set, they are the data, and the columns are dropped."""
-
-QUERIES = ("get_ann_ids", "get_cat_ids", "get_img_ids", "load_anns", "load_cats", "load_imgs", "ann_to_rle")
-"""The methods that an evaluation calls."""
-
-_index_lock = fork_safe_lock()
-"""Taken while dicts are made: if several threads read them for the first time, one makes them for all."""
 
 
 class InvalidFileError(InputError, AssertionError):
@@ -57,54 +50,23 @@ class ClassPairs(NamedTuple):
 class LazyFederated(LazyDataset):
     """An LVIS file whose annotations are all in columns, with what was looked for in its images."""
 
-    def __init__(
-        self,
-        file: FileSnapshot,
-        columns: AnnotationColumns,
-        images: ListedImages,
-        categories: dict[int, str],
-        *,
-        frequency: dict[int, str],
-        negative: ClassPairs,
-        not_exhaustive: ClassPairs,
-    ) -> None:
-        super().__init__(file, columns, images, categories)
+    def __init__(self, *args: Any, frequency: dict[int, str], negative: ClassPairs, not_exhaustive: ClassPairs) -> None:
+        super().__init__(*args)
         self.frequency, self.negative, self.not_exhaustive = frequency, negative, not_exhaustive
 
     @classmethod
-    def from_file(cls, file: FileSnapshot) -> "LazyFederated | None":
-        """None if the file has anything that columns can't represent."""
-        read = read_boxes(file)
-        if read is None or not read.is_dataset or read.images is None or read.categories is None:
-            return None
-        boxes, images, categories = read.boxes, read.images, read.categories
-        if boxes.id is None or boxes.area is None or boxes.mask_area is not None or np.isnan(boxes.area).any():
-            return None
+    def _read_more(cls, file: FileSnapshot, read: Any) -> Dict | None:
+        images, categories = read.images, read.categories
         lists = (images.negative, images.not_exhaustive)
-        if images.names is not None or any(each is None or not each[2].all() for each in lists):
+        if any(each is None or not each[2].all() for each in lists) or not all(categories.frequency):
             return None
-        if any(_compiled.distinct(ids).size < ids.size for ids in (boxes.id, images.id)) or not all(
-            categories.frequency
-        ):
+        if _compiled.distinct(images.id).size < images.id.size or file.has(b'"ignore"'):
             return None
-        if file.has(b'"ignore"'):
-            return None
-        columns = AnnotationColumns(
-            image=boxes.image, category=boxes.category, box=boxes.box, area=boxes.area, id=boxes.id
-        )
-        labels = categories.id.tolist()
         negative, not_exhaustive = (
             ClassPairs(np.repeat(images.id, np.diff(end, prepend=0)), value) for value, end, _ in lists
         )
-        return cls(
-            file,
-            columns,
-            ListedImages.of(images),
-            dict(zip(labels, categories.name, strict=True)),
-            frequency=dict(zip(labels, categories.frequency, strict=True)),
-            negative=negative,
-            not_exhaustive=not_exhaustive,
-        )
+        frequency = dict(zip(categories.id.tolist(), categories.frequency, strict=True))
+        return {"frequency": frequency, "negative": negative, "not_exhaustive": not_exhaustive}
 
     def header(self) -> Dict:
         """All but the annotations, as they were in the file, for the results of a detector."""
@@ -116,8 +78,11 @@ def copy_all_but_annotations(dataset: Dict) -> Dict:
     return {key: copy.deepcopy(value) for key, value in dataset.items() if key != "annotations"}
 
 
-class LVIS:
+class LVIS(LazyIndex):
     """A dataset as `lvis.LVIS` has it, from a file."""
+
+    INDEX = ("anns", "img_ann_map", "cat_img_map", "imgs", "cats")
+    QUERIES = ("get_ann_ids", "get_cat_ids", "get_img_ids", "load_anns", "load_cats", "load_imgs", "ann_to_rle")
 
     dataset: Dict
     anns: dict[Any, Dict]
@@ -147,19 +112,9 @@ class LVIS:
             )
         self._create_index()
 
-    def __getattr__(self, name: str) -> Any:
-        """Make all dicts when one of them is first read."""
-        if name in INDEX:
-            with _index_lock:
-                lazy = self.__dict__.get("_lazy")
-                if lazy is not None:
-                    dataset = lazy.dataset()
-                    for key, value in {"dataset": dataset, **index_of(dataset, self._source)}.items():
-                        self.__dict__.setdefault(key, value)
-                    self._lazy = None
-                if name in self.__dict__:
-                    return self.__dict__[name]
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+    def _index_of(self, dataset: Dict) -> Dict:
+        check_rows(dataset, self._source)
+        return super()._index_of(dataset)
 
     def _load_json(self, path: FileName) -> Any:
         """The content of a file."""
@@ -168,7 +123,7 @@ class LVIS:
     def _create_index(self) -> None:
         """Make `anns`, `imgs`, `cats`, `img_ann_map` and `cat_img_map` from `dataset`."""
         self.logger.info("Creating index.")
-        self.__dict__.update(index_of(self.dataset, self._source))
+        self.__dict__.update(self._index_of(self.dataset))
         self.logger.info("Index created.")
 
     def get_ann_ids(
@@ -222,23 +177,11 @@ class LVIS:
 
     def ann_to_rle(self, ann: Dict) -> Any:
         """The mask of an annotation as run lengths."""
-        image, outline = self.imgs[ann["image_id"]], ann["segmentation"]
-        if isinstance(outline, list):
-            return mask.merge(mask.frPyObjects(outline, image["height"], image["width"]))
-        if isinstance(outline["counts"], list):
-            return mask.frPyObjects(outline, image["height"], image["width"])
-        return outline
+        return mask_of(ann, self.imgs)
 
     def ann_to_mask(self, ann: Dict) -> Any:
         """The mask of an annotation, one byte per pixel."""
         return mask.decode(self.ann_to_rle(ann))
-
-
-def get_lazy(lvis: LVIS) -> Any:
-    """The lazy annotations of a dataset; None once its dicts may have changed, or if a subclass has its own queries."""
-    state = lvis.__dict__
-    has_own_queries = any(getattr(type(lvis), name) is not getattr(LVIS, name) or name in state for name in QUERIES)
-    return None if has_own_queries or any(name in state for name in INDEX) else state.get("_lazy")
 
 
 def parsed(file: FileSnapshot) -> Any:
@@ -251,33 +194,25 @@ def parsed(file: FileSnapshot) -> Any:
         raise InputError(f"{file.name}: not JSON: {error}") from None
 
 
-def index_of(dataset: Dict, source: str) -> Dict:
-    """The dicts by id, and what belongs to each image and class."""
-    by_id: dict[str, dict[Any, Dict]] = {}
+def check_rows(dataset: Dict, source: str) -> None:
+    """Raise `InputError` for the first row of a dataset that lacks something."""
     for key, what in (("annotations", "annotation"), ("images", "image"), ("categories", "category")):
         rows = dataset.get(key)
         if not isinstance(rows, list):
             got = "nothing" if rows is None else f"a {type(rows).__name__}"
             raise InputError(f"{source}: `{key}` must be a list; got {got}")
         wanted = ("id", "image_id", "category_id") if key == "annotations" else ("id",)
-        for row, each in enumerate(rows):
-            if not isinstance(each, dict):
-                raise InputError(f"{source}: {what} {row} must be an object; got a {type(each).__name__}")
-            for name in wanted:
-                if name not in each:
-                    raise InputError(f"{source}: {what} {row} must have `{name}`")
-        by_id[key] = {each["id"]: each for each in rows}
-    of_image, of_class = defaultdict(list), defaultdict(list)
-    for ann in dataset["annotations"]:
-        of_image[ann["image_id"]].append(ann)
-        of_class[ann["category_id"]].append(ann["image_id"])
-    return {
-        "anns": by_id["annotations"],
-        "cats": by_id["categories"],
-        "imgs": by_id["images"],
-        "img_ann_map": of_image,
-        "cat_img_map": of_class,
-    }
+        check_keys(rows, wanted, f"{source}: {what}")
+
+
+def check_keys(rows: list[Any], wanted: Sequence[str], what: str) -> None:
+    """Raise `InputError` for the first row that is not a dict, or lacks a key."""
+    for row, each in enumerate(rows):
+        if not isinstance(each, dict):
+            raise InputError(f"{what} {row} must be an object; got a {type(each).__name__}")
+        for key in wanted:
+            if key not in each:
+                raise InputError(f"{what} {row} must have `{key}`")
 
 
 def area_of(ann: Dict) -> Any:
@@ -285,3 +220,162 @@ def area_of(ann: Dict) -> Any:
     if "area" not in ann:
         raise InputError(f"annotation {ann['id']} of image {ann['image_id']} must have `area`")
     return ann["area"]
+
+
+class LimitedResults(LazyResults):
+    """Results from a file as columns, in the order that `lvis` gives them, within a limit per image."""
+
+    def __init__(self, results: LazyResults, max_dets: int) -> None:
+        given = results.columns
+        assert given.score is not None
+        self._results, self._row = results, limited_rows(given.image, given.score, max_dets)
+        row = self._row
+        columns = AnnotationColumns(
+            image=given.image[row],
+            category=given.category[row],
+            box=given.box[row],
+            area=given.area[row],
+            id=np.arange(1, row.size + 1),
+            score=given.score[row],
+        )
+        super().__init__(results._source, columns, results._header)
+
+    def masks(self, truths: LazyDataset | None = None) -> Masks | None:
+        """The masks of all results; if they are compared with `truths` only, others may have only an area."""
+        masks = self._results.masks(truths)
+        return None if masks is None else masks.take(self._row)
+
+    def dataset(self) -> Dict:
+        """As `lvis` has it: all of the dataset but its annotations, and one completed dict per result."""
+        assert isinstance(self._source, FileSnapshot)
+        assert isinstance(self._header, LazyFederated)
+        given = parsed(self._source)
+        anns = [given[row] for row in self._row.tolist()]
+        complete_federated(anns)
+        return {**self._header.header(), "annotations": anns}
+
+
+class LVISResults(LVIS):
+    """Results as `lvis.LVISResults` has them, of a file or a list of dicts, which are completed in place.
+
+    `lvis_gt`: the dataset, or its path. `max_dets`: how many detections of an image count; all, if it is negative.
+    """
+
+    def __init__(self, lvis_gt: Any, results: Any, max_dets: int = 300) -> None:
+        self.logger = logging.getLogger(__name__)
+        self.logger.info("Loading and preparing results.")
+        lvis_gt = as_dataset("lvis_gt", lvis_gt)
+        self._lazy = None
+        self._source = "results"
+        header = get_lazy(lvis_gt)
+        if isinstance(results, str | os.PathLike):
+            self._source = os.fspath(results)
+            file = FileSnapshot(results)
+            lazy = LazyResults.from_file(file, header) if isinstance(header, LazyFederated) else None
+            if lazy is not None:
+                self._lazy = LimitedResults(lazy, max_dets)
+                _check_images(set(np.unique(lazy.columns.image).tolist()), lvis_gt)
+                return
+            results = parsed(file)
+        if not isinstance(results, list):
+            got = type(results).__name__
+            raise InvalidFileError(f"`results` must be a list of dicts, or the path of a file with one; got a {got}")
+        check_keys(results, ("image_id", "category_id", "score"), f"{self._source}: result")
+        _check_images({ann["image_id"] for ann in results}, lvis_gt)
+        anns = self.limit_dets_per_image(results, max_dets) if max_dets >= 0 else results
+        complete_federated(anns)
+        header = header.header() if isinstance(header, LazyFederated) else copy_all_but_annotations(lvis_gt.dataset)
+        self.dataset = {**header, "annotations": anns}
+        self._create_index()
+
+    def limit_dets_per_image(self, anns: list[Dict], max_dets: int) -> list[Dict]:
+        """The results of each image, one image after the other; where there are too many, those of highest score."""
+        by_image: dict[Any, list[Dict]] = {}
+        for ann in anns:
+            by_image.setdefault(ann["image_id"], []).append(ann)
+        for image, own in by_image.items():
+            if len(own) > max_dets:
+                by_image[image] = sorted(own, key=lambda ann: ann["score"], reverse=True)[:max_dets]
+        return [ann for own in by_image.values() for ann in own]
+
+    def get_top_results(self, img_id: Any, score_thrs: float) -> list[Dict]:
+        """The results of an image with a score above a threshold."""
+        return [ann for ann in self.load_anns(self.get_ann_ids(img_ids=[img_id])) if ann["score"] > score_thrs]
+
+
+def as_dataset(argument: str, value: Any) -> LVIS:
+    """A dataset, or that of a path."""
+    if isinstance(value, LVIS):
+        return value
+    if isinstance(value, str | os.PathLike):
+        return LVIS(value)
+    raise UnsupportedTypeError(f"`{argument}` must be a boxscore.lvis.LVIS or a path; got {type(value).__name__}")
+
+
+def limited_rows(image: NDArray[np.int64], score: NDArray[np.float64], max_dets: int) -> NDArray[np.int64]:
+    """The rows of `limit_dets_per_image`.
+
+    >>> limited_rows(np.array([7, 3, 7, 7]), np.array([0.1, 0.5, 0.9, 0.9]), 2).tolist()
+    [2, 3, 1]
+    """
+    if max_dets < 0:
+        return np.arange(image.size)
+    _, first, index, count = np.unique(image, return_index=True, return_inverse=True, return_counts=True)
+    order = np.lexsort((np.where(count[index] > max_dets, -score, 0.0), first[index]))
+    rank = np.arange(order.size) - np.searchsorted(first[index][order], first[index][order])
+    return order[rank < max_dets]
+
+
+def complete_federated(anns: list[Dict]) -> None:
+    """Give results an area, an id and what they lack of box and mask.
+
+    As in LVIS: the first one decides whether the areas of all are those of their boxes, or of their masks.
+    """
+    if not anns:
+        return
+    if "bbox" in anns[0]:
+        for number, ann in enumerate(anns, start=1):
+            x, y, width, height = _box_of(ann)
+            if "segmentation" not in ann:
+                right, bottom = x + width, y + height
+                ann["segmentation"] = [[x, y, x, bottom, right, bottom, right, y]]
+            ann["area"], ann["id"] = width * height, number
+    elif "segmentation" in anns[0]:
+        masks = [_mask_of(ann) for ann in anns]
+        try:
+            areas, boxes = mask.area(masks), mask.toBbox(masks)
+        except ValueError as error:
+            raise InputError(f"results: `segmentation` must be COCO's compressed run lengths: {error}") from None
+        for number, (ann, area, box) in enumerate(zip(anns, areas, boxes, strict=True), start=1):
+            ann["area"] = area
+            ann.setdefault("bbox", box)
+            ann["id"] = number
+    else:
+        raise InputError("results must have `bbox` or `segmentation`; the first one has neither")
+
+
+def _box_of(ann: Dict) -> Any:
+    box = ann.get("bbox")
+    if box is None or len(box) != 4:
+        got = "nothing" if box is None else f"{len(box)}"
+        raise InputError(
+            f"a result of image {ann['image_id']} must have 4 numbers in `bbox`, as the first result has; got {got}"
+        )
+    return box
+
+
+def _mask_of(ann: Dict) -> Any:
+    given = ann.get("segmentation")
+    if not isinstance(given, dict) or not isinstance(given.get("counts"), str | bytes):
+        raise InputError(
+            f"a result of image {ann['image_id']} must have compressed run lengths in `segmentation`, as the first"
+            " result has no `bbox`"
+        )
+    return given
+
+
+def _check_images(images: set[Any], lvis_gt: LVIS) -> None:
+    foreign = images - set(lvis_gt.get_img_ids())
+    if foreign:
+        some = next(iter(foreign))
+        raise InvalidFileError(f"Results do not correspond to current LVIS set: image {some!r} is not in it")

@@ -3,6 +3,8 @@
 import datetime
 import logging
 from collections import OrderedDict, defaultdict
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -11,32 +13,42 @@ from numpy.typing import NDArray
 
 from boxscore._support.exceptions import InputError
 from boxscore._support.lazy import Lazy
+from boxscore.data.batch_keys import COVERAGE_KEYS
 from boxscore.dropin import mask
-from boxscore.dropin.accumulation import build
-from boxscore.dropin.image_entries import overlaps_by_image
-from boxscore.dropin.lvis_columns import FederatedColumns, frequency_groups, list_of, select_federated
-from boxscore.dropin.lvis_dataset import Dict, UnsupportedTypeError
-from boxscore.dropin.lvis_entries import (
-    LazyEntries,
-    accumulate_entries,
-    entries_of,
-    match_pair,
-    pointers_of_entries,
-    pointers_of_tally,
+from boxscore.dropin.accumulation import Arrays, LazyEntries, accumulate, build, mean_of
+from boxscore.dropin.evaluated_rows import (
+    DetectionColumns,
+    EvaluationColumns,
+    ImageClassIndex,
+    Side,
+    TruthColumns,
+    columns_under,
+    distinct,
+    frequency_groups,
+    load_annotations,
+    odd_value,
+    take_side,
 )
-from boxscore.dropin.lvis_results import LVISResults, as_dataset
-from boxscore.dropin.row_selection import distinct
-from boxscore.dropin.single_image import SHAPE_KEYS
-from boxscore.dropin.summary_lines import mean_of
-from boxscore.result.tally import Tally
-
-LAZY = ("eval_imgs", "ious", "_gts", "_dts", "img_nel")
-"""The attributes that are made when they are first read. Once made, `accumulate` uses `eval_imgs`, so changes count."""
-
-STEPS = ("_prepare", "_to_mask", "_get_gt_dt", "compute_iou", "evaluate_img")
-"""Methods that subclasses may override. If one does, every image is evaluated by these methods."""
+from boxscore.dropin.evaluation import StepwiseEvaluation
+from boxscore.dropin.image_entries import SHAPE_KEYS, ImageRules, entries, match_image, overlaps_by_image
+from boxscore.dropin.lvis_dataset import LVIS, Dict, LVISResults, UnsupportedTypeError, as_dataset
+from boxscore.dropin.params import LVISParams, coco_params
+from boxscore.dropin.store import get_lazy
+from boxscore.result.tally import FALSE, TRUE, Tally
 
 _LINE = " {:<18} {} @[ IoU={:<9} | area={:>6s} | maxDets={:>3d} catIds={:>3s}] = {:0.3f}"
+
+
+_NAMES = {
+    "dtIds": "dt_ids",
+    "gtIds": "gt_ids",
+    "dtMatches": "dt_matches",
+    "gtMatches": "gt_matches",
+    "dtScores": "dt_scores",
+    "gtIgnore": "gt_ignore",
+    "dtIgnore": "dt_ignore",
+}
+"""The names of `lvis` for what pycocotools has in an entry, in its order."""
 
 
 class MissingClassError(InputError, IndexError):
@@ -45,30 +57,14 @@ class MissingClassError(InputError, IndexError):
     __module__ = "boxscore"
 
 
-class LVISParams:
-    """Thresholds, area ranges, images and classes: plain attributes, to be changed before `evaluate`.
-
-    `max_dets` is only a text in names and lines: results are limited when they are loaded.
-    """
-
-    def __init__(self, iou_type: str) -> None:
-        self.img_ids: Any = []
-        self.cat_ids: Any = []
-        self.iou_thrs: NDArray[np.float64] = np.linspace(0.5, 0.95, 10)
-        self.rec_thrs: NDArray[np.float64] = np.linspace(0.0, 1.0, 101)
-        self.max_dets = 300
-        self.area_rng: list[list[float]] = [[0, 1e5**2], [0, 32**2], [32**2, 96**2], [96**2, 1e5**2]]
-        self.area_rng_lbl = ["all", "small", "medium", "large"]
-        self.use_cats = 1
-        self.img_count_lbl = ["r", "c", "f"]
-        self.iou_type = iou_type
-
-
-class LVISEval:
+class LVISEval(StepwiseEvaluation):
     """The evaluation of detections, as `lvis.LVISEval` has it: `run`, or evaluate, accumulate, summarize.
 
     `lvis_gt`: a dataset or its path. `lvis_dt`: results, their path, or a list of dicts. `iou_type`: "bbox" or "segm".
     """
+
+    LAZY = ("eval_imgs", "ious", "_gts", "_dts", "img_nel")
+    STEPS = ("_prepare", "_to_mask", "_get_gt_dt", "compute_iou", "evaluate_img")
 
     eval_imgs: Any
     """One dict per class, area range and image; None where there are neither detections nor truths."""
@@ -99,23 +95,18 @@ class LVISEval:
         self.params = LVISParams(iou_type)
         self.results: OrderedDict[str, Any] = OrderedDict()
         self.ious = {}
-        self._columns: FederatedColumns | None = None
+        self._columns: EvaluationColumns | None = None
         self._tally: Tally | None = None
         self.params.img_ids = sorted(self.lvis_gt.get_img_ids())
         self.params.cat_ids = sorted(self.lvis_gt.get_cat_ids())
 
-    def __getattr__(self, name: str) -> Any:
-        """Make a lazy attribute when it is first read."""
-        columns = self.__dict__.get("_columns")
-        if name not in LAZY or columns is None:
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+    def _make_lazy(self, name: str, columns: EvaluationColumns) -> None:
         if name == "eval_imgs":
             self.eval_imgs = entries_of(columns)
         elif name == "ious":
-            self.ious = overlaps_by_image(columns.seen)
+            self.ious = overlaps_by_image(columns)
         else:
             self._prepare()
-        return self.__dict__[name]
 
     def evaluate(self) -> None:
         """Match every image and class, in every area range, at every threshold."""
@@ -126,19 +117,13 @@ class LVISEval:
         self.logger.info("Evaluate annotation type *%s*", p.iou_type)
         p.img_ids = distinct(p.img_ids)
         p.cat_ids = list(p.cat_ids)
-        for name in LAZY:
-            self.__dict__.pop(name, None)
-        self._columns = self._tally = None
-        self.eval = {}
-        has_own_steps = any(
-            getattr(type(self), name) is not getattr(LVISEval, name) or name in self.__dict__ for name in STEPS
-        )
-        if has_own_steps or not p.use_cats:
+        self._set_columns(None, None)
+        if self._has_own_steps() or not p.use_cats:
             self._evaluate_step_by_step()
             return
-        self._columns = select_federated(self.lvis_gt, self.lvis_dt, p)
+        columns = select_federated(self.lvis_gt, self.lvis_dt, p)
         self.freq_groups = self._prepare_freq_group()
-        self._tally = self._columns.tally()
+        self._set_columns(columns, columns.tally())
 
     def _evaluate_step_by_step(self) -> None:
         p = self.params
@@ -180,7 +165,13 @@ class LVISEval:
             ann["segmentation"] = lvis.ann_to_rle(ann)
 
     def _prepare_freq_group(self) -> list[list[int]]:
-        return frequency_groups(self.lvis_gt, self.params.cat_ids, self.params.img_count_lbl)
+        lazy, labels = get_lazy(self.lvis_gt), [_plain(label) for label in self.params.cat_ids]
+        if lazy is not None:
+            frequency = lazy.frequency
+        else:
+            frequency = {label: category.get("frequency") for label, category in self.lvis_gt.cats.items()}
+        pairs = [(label, frequency.get(label)) for label in labels]
+        return frequency_groups(pairs, self.params.img_count_lbl, ": `frequency` must be one of {}")
 
     def _get_gt_dt(self, img_id: Any, cat_id: Any) -> tuple[list[Dict], list[Dict]]:
         """The truths and the detections of an image and class.
@@ -220,7 +211,7 @@ class LVISEval:
         if is_lazy and columns is not None and tally is not None:
             _check_unchanged(p, columns)
             arrays = build(tally, p.rec_thrs)
-            pointers = Lazy(partial(pointers_of_tally, tally, columns.seen))
+            pointers = Lazy(partial(pointers_of_tally, tally, columns))
         else:
             arrays = accumulate_entries(self.eval_imgs, p)
             pointers = Lazy(partial(pointers_of_entries, self.eval_imgs, p))
@@ -289,16 +280,189 @@ class LVISEval:
         return self.results
 
 
-def _check_unchanged(p: LVISParams, columns: FederatedColumns) -> None:
+def _check_unchanged(p: LVISParams, columns: EvaluationColumns) -> None:
     """Raise `InputError` if other images, classes, thresholds or ranges are wanted than were evaluated."""
-    seen = columns.seen
     is_same = {
-        "img_ids": list(p.img_ids) == seen.images,
-        "cat_ids": list(p.cat_ids) == seen.classes,
-        "area_rng": [tuple(area) for area in p.area_rng] == seen.bounds,
-        "iou_thrs": np.array_equal(p.iou_thrs, seen.thresholds),
+        "img_ids": list(p.img_ids) == columns.images,
+        "cat_ids": list(p.cat_ids) == columns.classes,
+        "area_rng": [tuple(area) for area in p.area_rng] == columns.bounds,
+        "iou_thrs": np.array_equal(p.iou_thrs, columns.thresholds),
         "use_cats": bool(p.use_cats),
     }
     changed = next((name for name, same in is_same.items() if not same), None)
     if changed is not None:
         raise InputError(f"`params.{changed}` must be as it was in evaluate(); call evaluate() again after changing it")
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def select_federated(truths: LVIS, results: LVISResults, p: LVISParams) -> EvaluationColumns:
+    """The annotations that `lvis` would evaluate under these parameters, in its order."""
+    params = coco_params(p)
+    index = ImageClassIndex.of(params, compared=get_lazy(truths))
+    lists = _lists(index, truths)
+    columns = columns_under(params, index, _detections(index, results), _truths(index, truths))
+    if columns.has_joined_runs:
+        raise InputError(
+            "masks of annotations and of results have runs of no pixels, where `lvis` stops comparing them; encode "
+            "them again, as `boxscore.dropin.mask.encode` does"
+        )
+    rules = {**columns.rules, "ignored": "difficult", "limits_per": "image", "limits": (None,)}
+    return replace(columns, rules=rules, is_strict=True).looked_for(negative=lists[0], not_exhaustive=lists[1])
+
+
+def _with_area(side: Side) -> Side:
+    """Leave out rows without area, as `LVIS.get_ann_ids` does."""
+    return take_side(side, np.flatnonzero((side.area > 0) & (side.area < np.inf)))
+
+
+def _truths(index: ImageClassIndex, lvis: LVIS) -> TruthColumns:
+    lazy = index.lazy_columns(lvis)
+    if lazy is not None:
+        _, shared = index.select_rows(lazy)
+        no_flags = np.zeros(len(shared["image"]), np.uint8)
+        return _with_area(TruthColumns(**shared, is_crowd=no_flags, is_ignored=no_flags))
+    anns, shared = _select_dicts(index, lvis)
+    is_ignored = np.array([bool(ann.get("ignore", 0)) for ann in anns], np.uint8)
+    return TruthColumns(**shared, is_crowd=np.zeros_like(is_ignored), is_ignored=is_ignored)
+
+
+def _detections(index: ImageClassIndex, results: LVISResults) -> DetectionColumns:
+    lazy = index.lazy_columns(results)
+    if lazy is not None and lazy.columns.score is not None:
+        row, shared = index.select_rows(lazy)
+        return _with_area(DetectionColumns(**shared, score=lazy.columns.score[row], is_numbered=True))
+    anns, shared = _select_dicts(index, results)
+    given = [ann["score"] for ann in anns]
+    score = np.array(given) if given else np.zeros(0)
+    if score.dtype.kind not in "biuf" or score.ndim != 1:
+        bad = next((row for row, each in enumerate(given) if np.asarray(each).dtype.kind not in "biuf"), 0)
+        raise InputError(f"result {anns[bad]['id']}: `score` must be a number; got {given[bad]!r}")
+    return DetectionColumns(**shared, score=score.astype(np.float64), given_score=given)
+
+
+def _select_dicts(index: ImageClassIndex, lvis: LVIS) -> tuple[list[Dict], Dict]:
+    """The annotations of the evaluation's images and classes as dicts, and the columns that both sides have."""
+    selected = index.select_dicts(lvis, ("area",))
+    if selected is None:
+        anns = load_annotations(lvis, index.images, index.classes, is_pooled=False)
+        keys = ("area",) if index.has_masks else ("bbox", "area")
+        raise InputError(odd_value(anns, keys) or "annotations must have numbers as ids")
+    return selected.anns, {**selected.shared, "area": selected.columns.area[selected.row]}
+
+
+def _lists(index: ImageClassIndex, truths: LVIS) -> list[tuple[Any, Any]]:
+    """The indices of images and classes in `neg_category_ids`, and in `not_exhaustive_category_ids`."""
+    lazy = get_lazy(truths) if index.has_integers else None
+    known = (truths.imgs, truths.cats) if lazy is None else (lazy.images, lazy.categories)
+    for name, wanted, ids in (("img_ids", index.images, known[0]), ("cat_ids", index.classes, known[1])):
+        unknown = next((each for each in wanted if each not in ids), None)
+        if unknown is not None:
+            raise InputError(f"`params.{name}` must be ids of the dataset; got {_plain(unknown)!r}")
+    if lazy is not None:
+        return [index.select(*pairs)[1:] for pairs in (lazy.negative, lazy.not_exhaustive)]
+    images = truths.load_imgs(index.images)
+    return [index.listed((image["id"], list_of(image, key)) for image in images) for key in COVERAGE_KEYS]
+
+
+def list_of(image: Dict, key: str) -> list[Any]:
+    """A list of classes of an image, which LVIS' images have."""
+    if key not in image:
+        raise InputError(f"image {image['id']!r} must have `{key}`, as LVIS' images have; this is no LVIS file")
+    if not isinstance(image[key], list) or not all(isinstance(each, int | str) for each in image[key]):
+        raise InputError(f"image {image['id']!r}: `{key}` must be a list of the ids of classes; got {image[key]!r}")
+    return list(image[key])
+
+
+def entries_of(columns: EvaluationColumns) -> list[Dict | None]:
+    """`eval_imgs`: class by class, in it area range by area range, in it image by image."""
+    return [
+        None
+        if entry is None
+        else {
+            "image_id": entry["image_id"],
+            "category_id": entry["category_id"],
+            "area_rng": entry["aRng"],
+            **_renamed(entry),
+        }
+        for entry in entries(columns)
+    ]
+
+
+def match_pair(
+    detections: list[Dict],
+    truths: list[Dict],
+    overlap: Any,
+    is_partial: Sequence[bool],
+    *,
+    thresholds: Any,
+    area: Any,
+) -> Dict:
+    """The entry of one image and class in one area range, without their names."""
+    rules = ImageRules(thresholds=thresholds, area=area, limit=max(len(detections), 1))
+    # as in LVIS: a crowd is a truth as any other
+    entry = match_image(detections, [{**truth, "iscrowd": 0} for truth in truths], overlap, rules)
+    order = np.argsort([-each["score"] for each in detections], kind="mergesort")
+    entry["dtIgnore"] = entry["dtIgnore"] | ((entry["dtMatches"] == 0) & np.array(is_partial, bool)[order])
+    return _renamed(entry)
+
+
+def _renamed(entry: Dict) -> Dict:
+    """An entry of pycocotools as `lvis` has it, without its names."""
+    return {name: entry[key] for key, name in _NAMES.items()}
+
+
+def accumulate_entries(made: Sequence[Dict | None], p: LVISParams) -> Arrays:
+    """The arrays of entries."""
+    keys = {name: key for key, name in _NAMES.items()}
+    again = [None if entry is None else {keys.get(name, name): entry[name] for name in entry} for entry in made]
+    wanted = coco_params(p)
+    return accumulate(again, wanted, wanted)
+
+
+def pointers_of_tally(tally: Tally, seen: EvaluationColumns) -> dict[int, dict[int, Dict]]:
+    """`dt_pointers`: for each class and area range the ids of detections by falling score, and what they are."""
+    detections = seen.detections
+    # The rows of the tally, by image, class and falling score; then by class and falling score.
+    ids = detections.id[np.lexsort((-detections.score, detections.label, detections.image))]
+    order = np.lexsort((tally.image, -tally.score, tally.label))
+    ids, label, verdict = ids[order], tally.label[order], tally.verdict[order]
+    num_truths = tally.num_truths
+    start, end = (np.searchsorted(label, np.arange(len(seen.classes)), side=side) for side in ("left", "right"))
+    return {
+        k: {
+            a: _pointers(ids[start[k] : end[k]], verdict[start[k] : end[k], a].T) if num_truths[k, a] else {}
+            for a in range(len(seen.areas))
+        }
+        for k in range(len(seen.classes))
+    }
+
+
+def _pointers(ids: NDArray[Any], verdict: NDArray[np.uint8]) -> Dict:
+    return {"dt_ids": ids, "tps": verdict == TRUE, "fps": verdict == FALSE}
+
+
+def pointers_of_entries(made: Sequence[Dict | None], p: Any) -> dict[int, dict[int, Dict]]:
+    """The same from entries."""
+    num_images, num_areas = len(p.img_ids), len(p.area_rng)
+    num_classes = len(p.cat_ids) if p.use_cats else 1
+    pointers: dict[int, dict[int, Dict]] = {k: {a: {} for a in range(num_areas)} for k in range(num_classes)}
+    for k in range(num_classes):
+        for a in range(num_areas):
+            first = (k * num_areas + a) * num_images
+            own = [entry for entry in made[first : first + num_images] if entry is not None]
+            if not any((entry["gt_ignore"] == 0).any() for entry in own):
+                continue
+            order = np.argsort(-np.concatenate([entry["dt_scores"] for entry in own]), kind="mergesort")
+            is_matched, is_ignored = (
+                np.concatenate([entry[key] for entry in own], axis=1)[:, order].astype(bool)
+                for key in ("dt_matches", "dt_ignore")
+            )
+            pointers[k][a] = {
+                "dt_ids": np.concatenate([entry["dt_ids"] for entry in own])[order],
+                "tps": is_matched & ~is_ignored,
+                "fps": ~is_matched & ~is_ignored,
+            }
+    return pointers

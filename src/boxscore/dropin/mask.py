@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 import boxscore._compiled as _compiled
 from boxscore._support.threads import num_threads
-from boxscore.dropin.modules import fallback_attributes
+from boxscore.dropin.patch import fallback_attributes
 
 _BOXES_ONLY = "numpy ndarray input is only for *bounding boxes* and should have Nx4 dimension"
 _LISTS_ONLY = "list input can be bounding box (Nx4) or RLEs ([RLE])"

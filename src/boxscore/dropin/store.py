@@ -1,17 +1,20 @@
-"""Lazy annotations: files and arrays as columns. Their dicts are made when somebody first reads one.
+"""The annotation store: datasets and results from files, arrays and dicts, as columns and as the dicts of clients.
 
-A dataset of half a million boxes takes seconds as dicts, and most evaluations never read one.
+Files and arrays are lazy: their dicts are made when somebody first reads one. A dataset of half a million boxes takes
+seconds as dicts, and most evaluations never read one. Dicts may change at any time, so their columns are never stored:
+each evaluation reads them again, in one compiled pass.
 """
 
 import copy
 import json
 import os
 import weakref
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +22,7 @@ from numpy.typing import NDArray
 import boxscore._compiled as _compiled
 from boxscore._support.exceptions import InputError
 from boxscore._support.lazy import Lazy, LazyField
+from boxscore._support.locks import fork_safe_lock
 from boxscore._support.threads import num_threads
 from boxscore.data.geometry.keypoints import Keypoints
 from boxscore.data.geometry.masks import Masks
@@ -26,6 +30,7 @@ from boxscore.dropin import mask
 
 Dict = dict[str, Any]
 FileName = str | os.PathLike[str]
+Ints = NDArray[np.int64]
 Pairs = tuple[NDArray[np.int64], NDArray[np.int64]]
 """Images and classes, one pair per row."""
 
@@ -175,17 +180,18 @@ class LazyDataset:
         )
 
     @classmethod
-    def from_file(cls, file: FileSnapshot) -> "LazyDataset | None":
+    def from_file(cls, file: FileSnapshot) -> "Self | None":
         """None if the file has anything that columns can't represent."""
         read = read_boxes(file)
         if read is None or not read.is_dataset or read.images is None or read.categories is None:
             return None
         boxes = read.boxes
-        if boxes.id is None or boxes.area is None or boxes.num_flagged < len(boxes.id) or boxes.mask_area is not None:
+        if boxes.id is None or boxes.area is None or boxes.mask_area is not None or np.isnan(boxes.area).any():
             return None
-        if read.images.names is not None or np.isnan(boxes.area).any():
+        if read.images.names is not None or not _are_distinct(boxes.id):
             return None
-        if len(_compiled.distinct(boxes.id)) < len(boxes.id):
+        more = cls._read_more(file, read)
+        if more is None:
             return None
         columns = AnnotationColumns(
             image=boxes.image,
@@ -196,7 +202,12 @@ class LazyDataset:
             is_crowd=boxes.is_crowd,
         )
         names = dict(zip(read.categories.id.tolist(), read.categories.name, strict=True))
-        return cls(file, columns, ListedImages.of(read.images), names)
+        return cls(file, columns, ListedImages.of(read.images), names, **more)
+
+    @classmethod
+    def _read_more(cls, file: FileSnapshot, read: Any) -> Dict | None:  # noqa: ARG003
+        """More arguments of the class, from a `_compiled.CocoFile`; None if it lacks something that clients have."""
+        return None if read.boxes.num_flagged < len(read.boxes.id) else {}
 
     def masks(self) -> Masks | None:
         """The masks of all annotations; None if not all have one."""
@@ -457,6 +468,16 @@ def complete_keypoints(anns: list[Dict]) -> bool:
     return _compiled.complete_keypoints(anns, _compiled.boxes_around_keypoints(anns), _around_keypoints)
 
 
+def mask_of(ann: Dict, images: Mapping[Any, Dict]) -> Any:
+    """The mask of an annotation as run lengths: drawn, or as it is."""
+    image, outline = images[ann["image_id"]], ann["segmentation"]
+    if isinstance(outline, list):
+        return mask.merge(mask.frPyObjects(outline, image["height"], image["width"]))
+    if isinstance(outline["counts"], list):
+        return mask.frPyObjects(outline, image["height"], image["width"])
+    return outline
+
+
 def _around_keypoints(ann: Dict) -> tuple[Any, list[Any]]:
     """The area and the box around keypoints of any type."""
     x, y = ann["keypoints"][0::3], ann["keypoints"][1::3]
@@ -470,3 +491,147 @@ def array_to_dicts(data: NDArray[Any]) -> list[Dict]:
         {"image_id": int(row[0]), "bbox": [row[1], row[2], row[3], row[4]], "score": row[5], "category_id": int(row[6])}
         for row in data
     ]
+
+
+def read_columns(annotations: Any, keys: Sequence[str], *, skips_crowds: bool = False) -> _compiled.DictColumns | None:
+    """The columns of these keys; None if not all values are plain numbers, or if there are none.
+
+    `skips_crowds`: the areas of crowds are not read, and 0.
+    """
+    return _compiled.read_dicts(annotations, list(keys), skips_crowds) if len(annotations) else None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class AnnotationSnapshot:
+    """The annotations that a dataset had when its index was made, with their ids and images of then.
+
+    All ids are integers, and those of annotations are distinct. The dicts are the user's, and may have changed since.
+    """
+
+    annotations: list[Dict]
+    image: Ints
+    id: Ints
+    category: Ints | None
+    """None if the dataset has no categories."""
+
+    @classmethod
+    def of(cls, dataset: Dict) -> "AnnotationSnapshot | None":
+        """None if ids are not distinct integers, or missing."""
+        annotations = dataset.get("annotations", ())
+        if type(annotations) is not list:
+            return None
+        has_categories = "categories" in dataset
+        columns = read_columns(annotations, ("image_id", "id", *["category_id"] * has_categories))
+        if columns is None or not columns.has_plain_ids or not _are_distinct(ids := columns.id):
+            return None
+        return cls(
+            annotations=list(annotations),
+            image=columns.image,
+            id=ids,
+            category=columns.category if has_categories else None,
+        )
+
+    def index(self, part: str) -> Any:
+        """`anns`, `of_image` or `of_class`: the annotations by id or by image, or the images by class."""
+        if part == "anns":
+            return dict(zip(self.id.tolist(), self.annotations, strict=True))
+        grouped = defaultdict(list)
+        if part == "of_image":
+            for image, annotation in zip(self.image.tolist(), self.annotations, strict=True):
+                grouped[image].append(annotation)
+        elif self.category is not None:
+            for category, image in zip(self.category.tolist(), self.image.tolist(), strict=True):
+                grouped[category].append(image)
+        return grouped
+
+    def is_mostly_of(self, images: Sequence[Any]) -> bool:
+        """Whether so many images are wanted that all annotations may be read, instead of looking up those of each."""
+        return 2 * len(images) >= len(_compiled.distinct(self.image))
+
+    def read(self, keys: Sequence[str], *, skips_crowds: bool) -> _compiled.DictColumns | None:
+        """The columns as they are now; None if ids have changed, so that the index has to say who belongs where."""
+        columns = read_columns(self.annotations, keys, skips_crowds=skips_crowds)
+        if columns is None or not np.array_equal(columns.image, self.image) or not np.array_equal(columns.id, self.id):
+            return None
+        return columns
+
+
+def _are_distinct(ids: Ints) -> bool:
+    return bool((ids[1:] > ids[:-1]).all()) or len(_compiled.distinct(ids)) == len(ids)
+
+
+_index_lock = fork_safe_lock()
+"""Taken while dicts are made: if several threads read them for the first time, one makes them for all."""
+
+INDEX_PARTS = ("anns", "of_image", "of_class", "imgs", "cats")
+"""The parts of an index: annotations by id and by image, images by class, images and classes by id."""
+
+
+class LazyIndex:
+    """A dataset whose dicts are made when one of them is first read, from the file or the snapshot that it has.
+
+    Once one of them was read or set, the dicts are the data, and lazy columns are dropped.
+    """
+
+    INDEX: ClassVar[tuple[str, ...]]
+    """The client's names of `INDEX_PARTS`."""
+    QUERIES: ClassVar[tuple[str, ...]]
+    """The methods that an evaluation calls."""
+
+    _lazy: Any
+    _snapshot: AnnotationSnapshot | None
+
+    def _set_lazy(self, lazy: "LazyDataset | LazyResults") -> None:
+        """Make the dicts from `lazy` when one of them is first read."""
+        self._lazy = lazy
+        for name in ("dataset", *self.INDEX):
+            self.__dict__.pop(name, None)
+
+    def _index_of(self, dataset: Dict) -> Dict:
+        """All parts of the index of a dataset, by their names."""
+        return dict(zip(self.INDEX, build_index(dataset), strict=True))
+
+    def __getattr__(self, name: str) -> Any:
+        """Make all dicts of a file when one of them is first read, and a part of a snapshot's index when it is."""
+        if name == "dataset" or name in self.INDEX:
+            with _index_lock:
+                lazy = self.__dict__.get("_lazy")
+                if lazy is not None:
+                    dataset = lazy.dataset()
+                    for key, value in {"dataset": dataset, **self._index_of(dataset)}.items():
+                        self.__dict__.setdefault(key, value)
+                    self._lazy = None
+                snapshot = self.__dict__.get("_snapshot")
+                if name not in self.__dict__ and snapshot is not None and name in self.INDEX[:3]:
+                    self.__dict__[name] = snapshot.index(INDEX_PARTS[self.INDEX.index(name)])
+                if name in self.__dict__:
+                    return self.__dict__[name]
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+
+def get_lazy(dataset: Any) -> Any:
+    """The lazy annotations of a dataset; None once its dicts may have changed, or if a subclass has its own queries."""
+    state = getattr(dataset, "__dict__", {})
+    lazy = state.get("_lazy")
+    if lazy is None or any(name in state for name in ("dataset", *dataset.INDEX, *dataset.QUERIES)):
+        return None
+    homes = (getattr(getattr(type(dataset), name), "__module__", "") for name in dataset.QUERIES)
+    return lazy if all(home.startswith("boxscore.dropin.") for home in homes) else None
+
+
+def build_index(dataset: Dict) -> tuple[Any, ...]:
+    """The `INDEX_PARTS` of a dataset."""
+    anns, of_image, of_class = {}, defaultdict(list), defaultdict(list)
+    for ann in dataset.get("annotations", ()):
+        of_image[ann["image_id"]].append(ann)
+        anns[ann["id"]] = ann
+    if "categories" in dataset:
+        for ann in dataset.get("annotations", ()):
+            of_class[ann["category_id"]].append(ann["image_id"])
+    return anns, of_image, of_class, *header_index(dataset)
+
+
+def header_index(dataset: Dict) -> tuple[Dict, Dict]:
+    """The dicts of images and of classes by id."""
+    images, classes = ({each["id"]: each for each in dataset.get(key, ())} for key in ("images", "categories"))
+    return images, classes
