@@ -438,7 +438,7 @@ class TestBuffer:
         columns = np.random.default_rng(3).random((7, 6))
         misaligned = np.frombuffer(bytes(1) + columns[:, 4].tobytes(), np.uint8)[1:].view(np.float64)
         label = np.arange(7)
-        preds = [
+        preds: list[dict[str, Any]] = [
             {"boxes": columns[:, :4], "scores": columns[:, 4], "labels": label},
             {"boxes": np.zeros(0), "scores": np.zeros(0), "labels": np.zeros(0)},
             {"boxes": np.asfortranarray(columns[:, :4]), "scores": misaligned, "labels": np.repeat(label, 2)[::2]},
@@ -448,7 +448,7 @@ class TestBuffer:
         else:
             preds = [{key: torch.as_tensor(each.copy("K")) for key, each in image.items()} for image in preds]
             preds[0]["boxes"], preds[0]["scores"] = torch.as_tensor(columns)[:, :4], torch.as_tensor(columns)[:, 4]
-        as_is = np.ascontiguousarray if torch is None else torch.Tensor.contiguous
+        as_is: Any = np.ascontiguousarray if torch is None else torch.Tensor.contiguous
         compact = [{key: as_is(each) for key, each in image.items()} for image in preds]
         compact[1] = {key: each[:0] for key, each in compact[0].items()}
         targets = [{key: image[key] for key in ("boxes", "labels")} for image in compact]

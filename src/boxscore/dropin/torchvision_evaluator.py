@@ -275,8 +275,8 @@ class PredictionColumns(NamedTuple):
         if batch is None:
             return None
         images = [image for image, num in zip(given, batch.num_rows, strict=True) for _ in range(num)]
-        label, score = batch.columns["label"].astype(np.int64), batch.columns["score"].astype(np.float64)
-        return cls(images, label, score, _read_boxes(batch.columns["box"], None))
+        label = to_numpy(batch.columns["label"]).astype(np.int64)
+        return cls(images, label, _as_float64(batch.columns["score"]), _read_boxes(batch.columns["box"], None))
 
     def select(self, index: ImageClassIndex) -> DetectionColumns:
         """The detections of the evaluation's images and classes."""

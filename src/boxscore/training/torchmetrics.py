@@ -255,8 +255,9 @@ class MeanAveragePrecision(Metric):
                 return False
             try:
                 self._tell_of_invalid(buffer.num_last_invalid, preds)
-                if self.warn_on_many_detections and buffer.compiled.most_last_detections > self.protocol.limits[-1]:
-                    _warn_of_many(buffer.last()[0], self.max_detection_thresholds[-1])
+                limit = self.max_detection_thresholds[-1]
+                if self.warn_on_many_detections and buffer.compiled.most_last_detections > limit:
+                    _warn_of_many(buffer.last()[0], limit)
                 if self.warn_on_mistakes and self._watch.is_open:
                     self._watch.add(*buffer.last())
                 tallies.waiting.update(ids)
