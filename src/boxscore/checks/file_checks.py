@@ -154,8 +154,12 @@ def _duplicates(rows: FileRows) -> Iterable[Evidence]:
         "a detection matches one of them, and the other is missed",
         "at most one of them is a true positive, the others are false positives",
     )
-    show = lambda row: f"{rows.show_box(row)}, as in {rows.records.location(first_of[row])}"  # noqa: E731
-    return rows.where(is_again & rows.is_finite, show, noun=rows.role.removesuffix("s"), effect=effect)
+    return rows.where(
+        is_again & rows.is_finite,
+        lambda row: f"{rows.show_box(row)}, as in {rows.records.location(first_of[row])}",
+        noun=rows.role.removesuffix("s"),
+        effect=effect,
+    )
 
 
 def repeats(group: Ids, box: Floats) -> tuple[Ids, Ids]:
@@ -194,8 +198,13 @@ def _scores(rows: FileRows, *, are_percent: bool) -> Iterable[Evidence]:
     if are_percent != (is_out.mean() >= 0.5 and finite.min() >= 0 and 10 < finite.max() <= 100):
         return ()
     scales = "" if is_out.all() else ", unless the scores have different scales"
-    show = lambda row: f"score {score[row]:.10g}"  # noqa: E731
-    return rows.where(is_out, show, rows=len(score), most=float(finite.max(initial=0)), scales=scales)
+    return rows.where(
+        is_out,
+        lambda row: f"score {score[row]:.10g}",
+        rows=len(score),
+        most=float(finite.max(initial=0)),
+        scales=scales,
+    )
 
 
 def _same_scores(rows: FileRows) -> Iterable[Evidence]:
@@ -317,8 +326,9 @@ def _duplicate_ids(rows: FileRows) -> Iterable[Evidence]:
     if ids is None or not len(ids):
         return ()
     _, first, code = np.unique(ids, return_index=True, return_inverse=True)
-    show = lambda row: f"as in {rows.records.location(int(first[code[row]]))}"  # noqa: E731
-    return rows.where(first[code] != np.arange(len(ids)), show)
+    return rows.where(
+        first[code] != np.arange(len(ids)), lambda row: f"as in {rows.records.location(int(first[code[row]]))}"
+    )
 
 
 def _zero_ids(rows: FileRows) -> Iterable[Evidence]:
@@ -353,8 +363,11 @@ def _areas(rows: FileRows, is_bad: Callable[[Floats, Floats, Floats], Flags]) ->
     effect = "each truth is in the range of small objects"
     if rows.protocol.empty == "drop":
         effect = f"it is left out under {rows.protocol.name}"
-    show = lambda row: f"area {area[row]:.10g}, box {width[row]:.10g} x {height[row]:.10g}"  # noqa: E731
-    return rows.where(np.isfinite(area) & is_bad(area, width, height), show, effect=effect)
+    return rows.where(
+        np.isfinite(area) & is_bad(area, width, height),
+        lambda row: f"area {area[row]:.10g}, box {width[row]:.10g} x {height[row]:.10g}",
+        effect=effect,
+    )
 
 
 def _is_valid_box(width: Floats, height: Floats) -> Flags:

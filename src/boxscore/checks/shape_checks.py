@@ -74,8 +74,9 @@ def _few_points(rows: FileRows, mask: Masks) -> Iterable[Evidence]:
 def _other_sizes(rows: FileRows, mask: Masks) -> Iterable[Evidence]:
     size = rows.image_size
     is_other = (mask.runs.sizes[:, ::-1] != size).any(axis=1) & ~np.isnan(size[:, 0])
-    show = lambda row: f"{_size(mask, row)} pixels in an image of {size[row, 0]:g} x {size[row, 1]:g}"  # noqa: E731
-    return rows.where(is_other, show)
+    return rows.where(
+        is_other, lambda row: f"{_size(mask, row)} pixels in an image of {size[row, 0]:g} x {size[row, 1]:g}"
+    )
 
 
 def _other_boxes(rows: FileRows, mask: Masks) -> Iterable[Evidence]:
@@ -86,8 +87,12 @@ def _other_boxes(rows: FileRows, mask: Masks) -> Iterable[Evidence]:
     if (polygons := _polygons(rows, mask)) is not None:
         # A tip that is thinner than a pixel is in the box around the polygon, and not in the one around the pixels.
         is_other &= (np.abs(polygons.bounds() - rows.corner) > MAX_DISTANCE).any(axis=1)
-    show = lambda row: f"{rows.show_box(row)}, and around the mask [{_shown(mask.runs.box[row])}] (xywh)"  # noqa: E731
-    return rows.where(is_other, show, severity=None if rows.role == "truths" else "note", most=MAX_DISTANCE)
+    return rows.where(
+        is_other,
+        lambda row: f"{rows.show_box(row)}, and around the mask [{_shown(mask.runs.box[row])}] (xywh)",
+        severity=None if rows.role == "truths" else "note",
+        most=MAX_DISTANCE,
+    )
 
 
 def _other_areas(rows: FileRows, mask: Masks) -> Iterable[Evidence]:
@@ -96,8 +101,11 @@ def _other_areas(rows: FileRows, mask: Masks) -> Iterable[Evidence]:
         return ()
     border = mask.runs.box[:, 2:].sum(axis=1)  # half of the pixels at the border may be on or off
     is_other = (area > MAX_FACTOR * pixels + border) | (MAX_FACTOR * (area + border) < pixels)
-    show = lambda row: f"area {area[row]:.10g}, mask of {count(int(pixels[row]), 'pixel')}"  # noqa: E731
-    return rows.where(np.isfinite(area) & (area >= 0) & (pixels > 0) & is_other, show, factor=MAX_FACTOR)
+    return rows.where(
+        np.isfinite(area) & (area >= 0) & (pixels > 0) & is_other,
+        lambda row: f"area {area[row]:.10g}, mask of {count(int(pixels[row]), 'pixel')}",
+        factor=MAX_FACTOR,
+    )
 
 
 def _outside_polygons(rows: FileRows, mask: Masks) -> Iterable[Evidence]:
@@ -274,8 +282,10 @@ def _other_counts(rows: FileRows, poses: PoseRows, *, is_decisive: bool) -> Iter
         return ()
     labelled, visible = _is_labelled(rows, poses).sum(axis=1), (_third(poses) == 2).sum(axis=1)
     is_blank = (num == 0) != (labelled == 0)
-    show = lambda row: f"num_keypoints {num[row]:g}, {count(int(labelled[row]), 'labelled point')}"  # noqa: E731
-    return rows.where(is_blank if is_decisive else ~is_blank & (num != labelled) & (num != visible), show)
+    return rows.where(
+        is_blank if is_decisive else ~is_blank & (num != labelled) & (num != visible),
+        lambda row: f"num_keypoints {num[row]:g}, {count(int(labelled[row]), 'labelled point')}",
+    )
 
 
 def _other_visibility(rows: FileRows, poses: PoseRows) -> Iterable[Evidence]:
