@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from boxscore._support.exceptions import InputError
-from boxscore._support.lazy import Lazy
 from boxscore._support.threads import num_threads
 from boxscore.arrays import is_in_host_memory, library
 from boxscore.data.dataset import Detections, Truths, check_labels_are_named, host_ids, pooled, pooling_order
 from boxscore.data.preparation import common_iou_type, prepare, prepare_rows
-from boxscore.engines.map_reduce import finish_tallies
+from boxscore.engines.map_reduce import finish_tallies, finish_within_limit
 from boxscore.engines.native import compiled_engine as native
 from boxscore.engines.native.jaccard import count_jaccard
 from boxscore.protocol.protocol import EngineName, Protocol, ProtocolLike, as_protocol
@@ -175,10 +174,7 @@ def finish(tally: Tally | Sequence[Tally], engine: EngineName = "auto", *, threa
     0.801
     """
     tallies = [tally] if isinstance(tally, Tally) else _as_tallies(tally)
-    if tallies[0].protocol.limits_per == "dataset":
-        whole = joined(tallies)
-        return replace(_finish([whole.limited()], engine, threads), lazy_tally=Lazy(lambda: whole))
-    return _finish(tallies, engine, threads)
+    return finish_within_limit(tallies, lambda parts: _finish(parts, engine, threads))
 
 
 def _finish(tallies: list[Tally], engine: str, threads: int | None) -> Result:

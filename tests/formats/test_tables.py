@@ -1,6 +1,9 @@
 """Tables of every kind: the names of their columns say what they hold."""
 
+import re
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -93,6 +96,86 @@ def test_parquet_and_arrow(tmp_path: Path, name: str) -> None:
     truths = boxscore.read_truths(tmp_path / name, box_format="xywh")
     assert rows_of(truths, truths) == [("a", "x", [1, 2, 3, 4])]
     assert truths.image_names == {0: "a", 1: "b"}
+
+
+FACTS = boxscore.Truths(
+    image=[7, 7, 9, 7],
+    label=[1, 2, 1, 3],
+    box=[[0, 0, 9, 9], [1, 2, 5, 6], [0, 0, 3, 3], [2, 2, 8, 8]],
+    box_format="xyxy",
+    kind=[0, 1, 2, 3],
+    coverage=boxscore.Coverage(image=[7, 7, 9, 4, 5], label=[1, 3, 2, 2, 3], is_exhaustive=[1, 0, 1, 0, 1]),
+    class_names={1: "a", 2: "b", 3: "c", 4: "no truths"},
+    class_groups={1: "rare", 2: "common", 3: "frequent", 4: "rare"},
+    image_names={4: "4.jpg", 5: "5.jpg", 7: "7.jpg", 9: "9.jpg"},
+    image_sizes={4: (640, 480), 5: (10, 20), 7: (30, 40), 9: (50, 60)},
+    crowd_index={4: 0.25, 7: 0.5, 9: 1.0},
+)
+"""All that decides numbers: images 4 and 5 have no truths, class 4 neither, and 4 is covered in part."""
+
+
+def pairs_of(coverage: Any) -> set[tuple[int, int, bool]]:
+    """The rows of a coverage."""
+    return {*zip(*(getattr(coverage, name).tolist() for name in ("image", "label", "is_exhaustive")), strict=True)}
+
+
+@pytest.mark.parametrize("name", ["t.parquet", "t.arrow"])
+@pytest.mark.parametrize("is_named", [True, False], ids=["names", "ids"])
+def test_parquet_keeps_all_that_decides_numbers(tmp_path: Path, name: str, is_named: bool) -> None:
+    """Kinds, coverage, groups, crowding, sizes and images without truths: nothing is lost."""
+    pytest.importorskip("pyarrow")
+    truths = FACTS if is_named else replace(FACTS, image_names=None, class_names=None)
+    assert boxscore.write_truths(tmp_path / name, truths) == ()
+    read = boxscore.read_truths(tmp_path / name)
+    for column in ("image", "label", "box", "kind"):
+        assert np.array_equal(getattr(read, column), getattr(truths, column)), column
+    assert pairs_of(read.coverage) == pairs_of(truths.coverage)
+    for fact in ("class_names", "class_groups", "image_sizes", "crowd_index"):
+        assert getattr(read, fact) == getattr(truths, fact), fact
+    assert read.image_names == (FACTS.image_names if is_named else {image: str(image) for image in (4, 5, 7, 9)})
+
+
+def test_facts_of_images_and_classes_in_a_csv(tmp_path: Path) -> None:
+    """By name, lists in JSON, in one row of an image or in several; a row without a class is an image."""
+    path = tmp_path / "t.csv"
+    head = "image,label,x1,y1,x2,y2,kind,class_group,crowd_index,neg_category_ids,not_exhaustive_category_ids"
+    rows = [
+        'a,cat,0,0,9,9,crowd,rare,0.5,,"[""cat""]"',
+        'a,dog,0,0,9,9,0,common,,"[""cow""]",',
+        'b,,,,,,,,,"[""dog""]",',
+    ]
+    path.write_text("\n".join([head, *rows, "b,cow,0,0,1,1,regular,,,,"]))
+    truths = boxscore.read_truths(path)
+    assert truths.class_names == {0: "cat", 1: "cow", 2: "dog"}
+    assert truths.class_groups == {0: "rare", 2: "common"}
+    assert truths.crowd_index == {0: 0.5}
+    assert truths.kind is not None
+    assert np.asarray(truths.kind).tolist() == [2, 0, 0]
+    assert pairs_of(truths.coverage) == {(0, 0, False), (0, 1, True), (1, 2, True)}
+
+
+@pytest.mark.parametrize(
+    ("column", "values", "message"),
+    [
+        ("kind", ["car", "0"], "line 2: `kind` must be 0 to 3, or regular, difficult, crowd, group; got 'car'"),
+        (
+            "neg_category_ids",
+            ["[1]", "1"],
+            "line 3: `neg_category_ids` must be a list of classes, by id or name; got '1'",
+        ),
+        ("neg_category_ids", ["[1]", "[0.5]"], "line 3: `neg_category_ids` must be a list of classes, by id or name"),
+        ("not_exhaustive_category_ids", ["[1]", ""], "must have the column neg_category_ids, since it has not_exhaust"),
+        ("class_group", ["rare", "common"], "line 3: class 1 must have one `class_group`; got 'rare' and 'common'"),
+        ("crowd_index", ["0.5", "0.6"], "`crowd_index` of image 7 must be one number; got 0.5 and 0.6"),
+    ],
+)
+def test_facts_that_can_not_be_are_refused(tmp_path: Path, column: str, values: list[str], message: str) -> None:
+    """By the row and the column."""
+    path = tmp_path / "t.csv"
+    rows = [f"7;1;0;0;9;9;{value}" for value in values]
+    path.write_text("\n".join([f"image_id;category_id;x1;y1;x2;y2;{column}", *rows]))
+    with pytest.raises(boxscore.InputError, match=re.escape(message)):
+        boxscore.read_truths(path)
 
 
 OPEN_IMAGES = """ImageID,Source,LabelName,Confidence,XMin,XMax,YMin,YMax,IsOccluded,IsTruncated,IsGroupOf

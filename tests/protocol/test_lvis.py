@@ -161,15 +161,26 @@ class TestFixed:
             check_result(boxscore.finish(tally), expected)
         check_result(boxscore.finish(parts), expected)
 
-    def test_it_can_not_be_read_from_tables_in_parts(self, tmp_path: Path) -> None:
-        """Nor can lvis, which needs to know what was looked for."""
+    @pytest.mark.parametrize("is_tight", [False, True], ids=["one shard", "shards and bins"])
+    @pytest.mark.parametrize("protocol", ["lvis", "lvis_fixed"])
+    def test_tables_in_parts_have_the_bits_of_one_evaluation(
+        self, protocol: str, is_tight: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Parquet files keep lists, groups and images without truths; limits over the dataset are by class."""
+        if is_tight:
+            monkeypatch.setattr("boxscore.scaling.out_of_core.MATCH_BYTES", 2**26)
+            monkeypatch.setattr("boxscore.scaling.out_of_core.FINISH_BYTES", 2**25)
         files, _ = self.scene(3, tmp_path)
-        _, truths = read(files)
-        path = tmp_path / "truths.parquet"
-        boxscore.write_truths(path, truths)
-        for protocol in ("lvis", "lvis_fixed"):
-            with pytest.raises(InputError, match=f"protocol {protocol} .*; evaluate in one process: boxscore.evaluate"):
-                evaluate_files(str(path), str(path), protocol, memory=plenty())
+        detections, truths = read(files)
+        paths = tmp_path / "detections.parquet", tmp_path / "truths.parquet"
+        boxscore.write_detections(paths[0], detections, truths)
+        assert not boxscore.write_truths(paths[1], truths)
+        rules = boxscore.Protocol.named(protocol, limits=(5,))
+        expected = boxscore.evaluate(detections, truths, rules)
+        result = evaluate_files(*paths, rules, memory=plenty())
+        assert expected["map"] > 0
+        assert_same(result, expected)
+        assert str(result.per_class) == str(expected.per_class)
 
 
 class TestStreams:

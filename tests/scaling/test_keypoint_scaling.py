@@ -104,10 +104,11 @@ def test_files_without_keypoints(tmp_path: Path) -> None:
     assert found
 
 
-def test_protocols_of_crowded_images_are_refused(tmp_path: Path) -> None:
-    """As tables say nothing of images."""
-    with pytest.raises(InputError, match="protocol crowdpose has ranges of `crowd_index`, which tables don't have"):
-        evaluate_files(files(tmp_path), Protocol.named("crowdpose"))
+def test_protocols_of_crowded_images_need_to_know_them(tmp_path: Path) -> None:
+    """And refuse tables without `crowd_index` by name."""
+    protocol = Protocol.named("crowdpose", sigmas=OKS.sigmas)
+    with pytest.raises(InputError, match=r"`crowd_index` must be given for the truths, .*: protocol crowdpose has"):
+        evaluate_files(files(tmp_path), protocol)
 
 
 def test_shards_merge_to_what_one_pass_gives() -> None:

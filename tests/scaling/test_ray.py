@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import shutil
 import signal
 import tempfile
@@ -27,13 +26,14 @@ from boxscore.cli import main
 from tests.support import oriented_tables, pose_tables
 from tests.support.arrow_tables import tables
 from tests.support.comparisons import assert_same
-from tests.support.entrances import CASES, REFUSED, expected, numbers_of, rules_of, scene_of, tables_of
+from tests.support.entrances import CASES, expected, numbers_of, scene_of, tables_of
 from tests.support.mask_scenes import columns_of, mask_tables, random_masks
 from tests.support.page_runs import run_page
 from tests.support.page_setups import prepare_page
 from tests.support.scenes import Scene, random_scene
 
 ray: Any = pytest.importorskip("ray")
+OKS_BY_CROWDING = Protocol.named("crowdpose", sigmas=pose_tables.OKS.sigmas)
 pytestmark = pytest.mark.filterwarnings(
     "ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::ResourceWarning"
 )
@@ -422,25 +422,22 @@ def test_keypoints_of_files(kind: str, has_boxes: bool, tmp_path: Path) -> None:
     result = boxscore.ray.evaluate_files(*paths, pose_tables.OKS, quiet=True)
     expected = boxscore.evaluate(*pose_tables.read(paths), pose_tables.OKS)
     assert np.array_equal(list(result.values()), list(expected.values()), equal_nan=True)
-    with pytest.raises(InputError, match="protocol crowdpose has ranges of `crowd_index`"):
-        boxscore.ray.evaluate_files(*paths, "crowdpose", quiet=True)
+    with pytest.raises(InputError, match=r"`crowd_index` must be given for the truths, .*: protocol crowdpose has"):
+        boxscore.ray.evaluate_files(*paths, OKS_BY_CROWDING, quiet=True)
+
+
+RULES = ("lvis", "lvis_fixed", "openimages", "crowdhuman", "crowdpose", "olrp")
+"""Protocols that ask for facts of images and classes, for all images, or for a limit over the dataset."""
 
 
 @pytest.mark.usefixtures("cluster")
-@pytest.mark.parametrize("case", ["coco boundary", "coco probiou"])
-def test_a_similarity_has_the_numbers_of_evaluate(cluster: Path, case: str) -> None:
+@pytest.mark.parametrize("case", ["coco boundary", "coco probiou", *RULES])
+def test_a_protocol_has_the_numbers_of_evaluate(case: str) -> None:
     """As through every entrance (tests/test_entrances.py); tests above have the others."""
     scene = scene_of(CASES[case])
     found, there = (ray.data.from_arrow(table) for table in tables_of(scene))
     result = boxscore.ray.evaluate(found, there, CASES[case], box_format=scene.box_format, quiet=True)
     assert dict(numbers_of(result)) == dict(expected(CASES[case]))
-
-
-@pytest.mark.parametrize("case", [case for case, protocol in CASES.items() if rules_of(protocol) & REFUSED["ray"]])
-def test_a_protocol_that_needs_more_than_tables_have_is_refused_by_name(case: str) -> None:
-    """Before anything is read."""
-    with pytest.raises(InputError, match=f"^{re.escape(f'protocol {CASES[case].name} ')}"):
-        boxscore.ray.evaluate(None, None, CASES[case], quiet=True)
 
 
 def test_a_likely_mistake_is_told() -> None:

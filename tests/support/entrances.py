@@ -365,7 +365,7 @@ def _by_files(protocol: Protocol) -> Numbers:
 
 
 def tables_of(scene: Scene, **names: str) -> tuple[Any, Any]:
-    """Both sides as Arrow tables; `names`: of columns that have another one."""
+    """Both sides as Arrow tables, with the facts of images; `names`: of columns that have another one."""
     import pyarrow
 
     from boxscore.result.arrow import column_of
@@ -383,6 +383,13 @@ def tables_of(scene: Scene, **names: str) -> tuple[Any, Any]:
             columns["keypoints"] = pyarrow.array([row.reshape(-1).tolist() for each in points for row in each])
         if "boxes" in images[0]:
             columns["box"] = pyarrow.array([row.tolist() for each in images for row in each["boxes"]])
+        if isinstance(side, Truths):
+            listed, image = scene.listed(), np.asarray(side.image).tolist()
+            columns["class_group"] = [GROUPS[label] for label in np.asarray(side.label).tolist()]
+            columns |= {name: np.full(len(image), SIDE) for name in ("image_width", "image_height")}
+            columns["crowd_index"] = [number / 5 for number in image]
+            for name in ("neg_category_ids", "not_exhaustive_category_ids"):
+                columns[name] = pyarrow.array([listed[number][name] for number in image])
         tables.append(pyarrow.table({names.get(name, name): column for name, column in columns.items()}))
     return tables[0], tables[1]
 
@@ -405,9 +412,7 @@ ENTRANCES: Mapping[str, Callable[[Protocol], Numbers]] = {
 }
 
 OF_IMAGES = {"clips_boxes", "ranges_by"}
-"""Rules that ask for something of each image that neither dicts nor tables have: its size, how crowded it is."""
-OF_TABLES = OF_IMAGES | {"federated", "class_groups"}
-STREAMED = OF_TABLES | {"extra_numbers", "limits_per dataset"}
+"""Rules that ask for something of each image that dicts don't have: its size, how crowded it is."""
 NOT_OF_MASKS = {"keypoints", "obb", "probiou"}
 STATIC = {"min_score", "ignored absent", "truth_area", "empty", *OF_IMAGES, *NOT_OF_MASKS, "segm", "boundary"}
 
@@ -418,9 +423,6 @@ REFUSED: Mapping[str, set[str]] = {
     "keras": OF_IMAGES,
     "transformers": OF_IMAGES | {"federated"} | NOT_OF_MASKS,
     "evaluate": OF_IMAGES | {"federated"} | NOT_OF_MASKS,
-    "match_shard, tables": OF_TABLES,
-    "out of core": STREAMED,
-    "ray": STREAMED,
     "jax": STATIC | {"federated", "extra_numbers", "class_groups", "limits_per dataset"},
     "match_batch": STATIC | {"federated"},
 }

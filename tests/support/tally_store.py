@@ -4,8 +4,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 from boxscore.engines.bins import Bins
-from boxscore.engines.map_reduce import Reduced, T, TallyStore
-from boxscore.result.curves import Curves
+from boxscore.engines.map_reduce import Built, Reduced, T, TallyStore
 from boxscore.result.tally import Tally, joined
 
 
@@ -21,7 +20,7 @@ class MemoryStore(TallyStore):
         """One result per tally."""
         return [task(tally) for tally in self.tallies]
 
-    def reduce(self, bins: Bins, task: Callable[[int, Tally], Curves], needed_again: Collection[int]) -> Reduced:
+    def reduce(self, bins: Bins, task: Callable[[int, Tally], Built], needed_again: Collection[int]) -> Reduced:
         """One result per bin."""
         pieces: dict[int, list[Tally]] = {}
         for tally in self.tallies:

@@ -142,7 +142,8 @@ class Bins:
     def split(self, tally: Tally) -> Iterable[tuple[int, Tally]]:
         """The detections of each bin that has some, in their order and with their own labels."""
         number = self.bin_of(tally.label, tally.score, tally.image)
-        tally = replace(tally, **{name: getattr(tally, name)[:0] for name in TRUTHS})
+        unused = {name: getattr(tally, name) for name in (*TRUTHS, "listed_image", "jaccard", "invalid_image")}
+        tally = replace(tally, **{name: column[:0] for name, column in unused.items() if column is not None})
         order = np.argsort(number, kind="stable")
         present, start = np.unique(number[order], return_index=True)
         for bin_number, (first, end) in zip(present.tolist(), pairwise([*start, order.size]), strict=True):

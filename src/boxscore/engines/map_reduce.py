@@ -14,12 +14,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from boxscore._compiled import SUM_STATE
 from boxscore._support.exceptions import InputError
+from boxscore._support.lazy import Lazy
 from boxscore.engines.bins import Bins, Sample
 from boxscore.engines.native.compiled_engine import (
     Start,
@@ -32,6 +33,7 @@ from boxscore.engines.native.compiled_engine import (
 )
 from boxscore.protocol.protocol import Protocol
 from boxscore.result.curves import Curves, Floats, Ints
+from boxscore.result.extra_numbers import ExtraCounter, combined, image_counts
 from boxscore.result.result import Result, summarize
 from boxscore.result.tally import Tally, Totals, joined
 
@@ -41,10 +43,18 @@ _PART_SIZE = 1 << 16
 """Rows that are worth a part of their own, when tallies are finished without being merged."""
 
 
+class Built(NamedTuple):
+    """The curves of some classes, and their extra numbers."""
+
+    curves: Curves
+    extra: Mapping[str, Floats]
+    """As `ExtraCounter.measure_classes` gives them; empty where the protocol has none. Shape (K,) each."""
+
+
 class Reduced(NamedTuple):
     """What a task made of each bin that has rows."""
 
-    curves: Mapping[int, Curves]
+    built: Mapping[int, Built]
     load: Callable[[int], Tally]
     """The rows of a bin that are needed again."""
 
@@ -63,22 +73,40 @@ class TallyStore(ABC):
         """What a task makes of each tally, or of each part of one, in any order. There is at least one."""
 
     @abstractmethod
-    def reduce(self, bins: Bins, task: Callable[[int, Tally], Curves], needed_again: Collection[int]) -> Reduced:
+    def reduce(self, bins: Bins, task: Callable[[int, Tally], Built], needed_again: Collection[int]) -> Reduced:
         """What a task makes of each bin that has detections; those of an image are in their order."""
 
 
 def reduce_tallies(store: TallyStore, threads: int) -> Result:
     """The result of all tallies of a store. It has a tally only if all fit in this process at once."""
     surveys = list(store.map(partial(_survey, bin_size=store.bin_size)))
-    totals = surveys[0][0].merge(*(part for part, _ in surveys[1:]))
+    totals = surveys[0].totals.merge(*(part.totals for part in surveys[1:]))
     if store.is_local and totals.num_detections.sum() <= store.bin_size:
-        return finish_tallies(list(store.map(_identity)), threads)
-    sample = Sample.concatenate([part for _, part in surveys])
-    curves = _reduce(store, Bins.plan(totals, sample, store.bin_size), threads)
+        return finish_within_limit(list(store.map(_identity)), partial(finish_tallies, threads=threads))
+    protocol, limit = totals.protocol, totals.protocol.limits[-1]
+    sample = Sample.concatenate([part.sample for part in surveys])
+    listed = [part.images for part in surveys]
+    num_images = sum(each.all_images.size for each in listed)
+    bins = Bins.plan(totals, sample, store.bin_size)
+    if protocol.limits_per == "dataset" and limit is not None:
+        totals = replace(totals, num_detections=np.minimum(totals.num_detections, limit))
+    built = _reduce(store, bins, num_images, threads)
     pooled = None
-    if totals.protocol.average == "micro":
-        pooled = _reduce(store, Bins.plan(totals.pooled(), sample.pooled(), store.bin_size), threads)
-    return summarize(totals, curves, average(totals, curves, pooled))
+    if protocol.average == "micro":
+        pooled_bins = Bins.plan(bins.totals.pooled(), sample.pooled(), store.bin_size)
+        pooled = _reduce(store, pooled_bins, num_images, threads).curves
+    extra = None
+    if protocol.extra_numbers:
+        extra = combined(protocol, built.extra, image_counts(listed))
+    return summarize(totals, built.curves, average(totals, built.curves, pooled), extra=extra)
+
+
+def finish_within_limit(tallies: Sequence[Tally], finish: Callable[[list[Tally]], Result]) -> Result:
+    """Finish tallies of different images, within the limit over the dataset where the protocol has one."""
+    if tallies[0].protocol.limits_per != "dataset":
+        return finish(list(tallies))
+    whole = joined(tallies)
+    return replace(finish([whole.limited()]), lazy_tally=Lazy(lambda: whole))
 
 
 def finish_tallies(tallies: Sequence[Tally], threads: int) -> Result:
@@ -103,32 +131,40 @@ def _parts(tallies: Sequence[Tally]) -> list[Tally]:
     return parts if can_finish_together(parts) else [joined(tallies)]
 
 
-def _survey(tally: Tally, bin_size: int) -> tuple[Totals, Sample]:
-    return tally.totals, Sample.from_tally(tally, bin_size)
+class _Survey(NamedTuple):
+    """What the plan needs to know of a tally."""
+
+    totals: Totals
+    sample: Sample
+    images: Tally
+    """Only the columns with a row for each image, where extra numbers are measured."""
+
+
+def _survey(tally: Tally, bin_size: int) -> _Survey:
+    images = Tally.empty(tally.protocol)
+    if tally.protocol.extra_numbers:
+        images = replace(images, listed_image=tally.all_images, jaccard=image_counts([tally]))
+    return _Survey(tally.totals, Sample.from_tally(tally, bin_size), images)
 
 
 def _identity(tally: Tally) -> Tally:
     return tally
 
 
-def _reduce(store: TallyStore, bins: Bins, threads: int) -> Curves:
+def _reduce(store: TallyStore, bins: Bins, num_images: int, threads: int) -> Built:
     """The curves of all classes; each class is in one of the bins, or in some as ranges, or has no rows."""
     if not bins.totals.num_detections.any():
-        return _assemble(bins.totals, [])
+        return _assemble(bins.totals, num_images, [])
     protocol = bins.totals.protocol
-    if bins.ranges and protocol.ap in ("linear_points", "linear_points_to_end"):
-        label = next(iter(bins.ranges))
-        raise InputError(
-            f"protocol {protocol.name} interpolates between all true positives of a class, and class {label} has more"
-            " detections than fit in memory at once: allow more memory"
-        )
+    _check_ranges(bins)
     of_ranges = {number for numbers in bins.ranges.values() for number in numbers}
+    settings: dict[str, Any] = {"bins": bins, "num_images": num_images, "threads": threads}
     if store.is_local:
-        task = partial(_build_next, bins=bins, starts=dict.fromkeys(bins.ranges, no_start(protocol)), threads=threads)
+        task = partial(_build_next, starts=dict.fromkeys(bins.ranges, no_start(protocol)), **settings)
     else:
-        task = partial(build_bin, bins=bins, starts=_starts(store, bins, threads), threads=threads)
+        task = partial(build_bin, starts=_starts(store, bins, threads), **settings)
     built, load = store.reduce(bins, task, () if protocol.is_sampled else of_ranges)
-    parts = [curves for number, curves in built.items() if number not in of_ranges]
+    parts = [part for number, part in built.items() if number not in of_ranges]
     for numbers in bins.ranges.values():
         present = [number for number in numbers if number in built]
 
@@ -136,29 +172,55 @@ def _reduce(store: TallyStore, bins: Bins, threads: int) -> Curves:
             number = present[index]
             return _build_range(number, load(number), bins, start, threads)
 
-        parts.append(join_ranges([built[number] for number in present], protocol, rebuild))
-    return _assemble(bins.totals, parts)
+        parts.append(Built(join_ranges([built[number].curves for number in present], protocol, rebuild), {}))
+    return _assemble(bins.totals, num_images, parts)
 
 
-def build_bin(number: int, rows: Tally, *, bins: Bins, starts: Mapping[int, Start], threads: int) -> Curves:
+def _check_ranges(bins: Bins) -> None:
+    """Raise `InputError` if a class that must be in memory as a whole is split."""
+    protocol = bins.totals.protocol
+    rules = {
+        "interpolates between all true positives of a class": protocol.ap in ("linear_points", "linear_points_to_end"),
+        "has extra numbers, which need all verdicts of a class": bool(protocol.extra_numbers),
+        "has a limit over the whole dataset, which needs all verdicts of a class": protocol.limits_per == "dataset",
+    }
+    rule = next((rule for rule, is_set in rules.items() if is_set), None)
+    if bins.ranges and rule is not None:
+        label = next(iter(bins.ranges))
+        raise InputError(
+            f"protocol {protocol.name} {rule}, and class {label} has more detections than fit in memory at once: allow"
+            " more memory"
+        )
+
+
+def build_bin(
+    number: int, rows: Tally, *, bins: Bins, starts: Mapping[int, Start], num_images: int, threads: int
+) -> Built:
     """The curves through the rows of a bin, which may be a range that has a start."""
     if number in starts:
-        return _build_range(number, rows, bins, starts[number], threads)[0]
+        return Built(_build_range(number, rows, bins, starts[number], threads)[0], {})
     rows = _rows_of(number, rows, bins)
-    return build_curves(rows, bins.num_truths_of(rows.classes), threads)
+    return _build(rows, bins.num_truths_of(rows.classes), num_images, threads)
 
 
-def _build_next(number: int, rows: Tally, *, bins: Bins, starts: dict[int, Start], threads: int) -> Curves:
+def _build(rows: Tally, num_truths: Ints, num_images: int, threads: int) -> Built:
+    extra = ExtraCounter(rows).measure_classes(num_truths[:, 0], num_images) if rows.protocol.extra_numbers else {}
+    return Built(build_curves(rows, num_truths, threads), extra)
+
+
+def _build_next(
+    number: int, rows: Tally, *, bins: Bins, starts: dict[int, Start], num_images: int, threads: int
+) -> Built:
     """The same for bins that are built by number: a range starts where the one before ended. `starts`: by label.
 
     So nothing has to be counted first, which would take half as long as the whole reduce out of core.
     """
     label = int(bins.classes_of(number)[0])
     if label not in starts:
-        return build_bin(number, rows, bins=bins, starts={}, threads=threads)
+        return build_bin(number, rows, bins=bins, starts={}, num_images=num_images, threads=threads)
     curves, _ = _build_range(number, rows, bins, starts[label], threads)
     starts[label] = _next_start(starts[label], curves.num_true, curves.num_true + curves.num_false)
-    return curves
+    return Built(curves, {})
 
 
 def _build_range(number: int, rows: Tally, bins: Bins, start: Start, threads: int) -> tuple[Curves, Floats]:
@@ -169,7 +231,8 @@ def _build_range(number: int, rows: Tally, bins: Bins, start: Start, threads: in
 
 
 def _rows_of(number: int, rows: Tally, bins: Bins) -> Tally:
-    """The rows with the classes of their bin."""
+    """The rows with the classes of their bin, within the limit over the dataset."""
+    rows = rows.limited()
     rows = rows.pooled() if bins.is_pooled else rows
     return replace(rows, classes=bins.classes_of(number), class_names=None)
 
@@ -202,7 +265,7 @@ def _count(tally: Tally, bins: Bins, threads: int) -> dict[int, tuple[Ints, Ints
     counts = {}
     for number, rows in bins.split(tally):
         if number in of_ranges:
-            curves = build_bin(number, rows, bins=bins, starts={}, threads=threads)
+            curves = build_bin(number, rows, bins=bins, starts={}, num_images=0, threads=threads).curves
             counts[number] = curves.num_true, curves.num_false
     return counts
 
@@ -258,13 +321,16 @@ def _with_recall_0(protocol: Protocol) -> Protocol:
     return protocol if points[0] == 0 else protocol.replace(recall_points=(0.0, *points))
 
 
-def _assemble(totals: Totals, parts: Iterable[Curves]) -> Curves:
+def _assemble(totals: Totals, num_images: int, parts: Iterable[Built]) -> Built:
     """The curves of all classes; each class is in one of the parts, or has no rows."""
-    whole = build_curves(replace(Tally.empty(totals.protocol), classes=totals.classes), totals.num_truths, 1)
+    empty = replace(Tally.empty(totals.protocol), classes=totals.classes)
+    whole = _build(empty, totals.num_truths, num_images, 1)
     for part in parts:
-        index = np.searchsorted(totals.classes, part.classes)
+        index = np.searchsorted(totals.classes, part.curves.classes)
         for name in ("precision", "scores"):
-            getattr(whole, name)[:, :, index] = getattr(part, name)
+            getattr(whole.curves, name)[:, :, index] = getattr(part.curves, name)
         for name in ("recall", "average_precision", "num_true", "num_false"):
-            getattr(whole, name)[:, index] = getattr(part, name)
+            getattr(whole.curves, name)[:, index] = getattr(part.curves, name)
+        for name, values in part.extra.items():
+            whole.extra[name][index] = values
     return whole

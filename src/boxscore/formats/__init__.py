@@ -258,7 +258,7 @@ def write_truths(
         raise InputError(f"`truths` must be boxscore.Truths; got {type(truths).__name__}")
     path = Path(path)
     each = format_to_write(format, path, "truths")
-    flagged, losses = without_kinds(truths, keeps_groups=each.has_groups, keeps_coverage=each.has_coverage)
+    flagged, losses = without_kinds(truths, each)
     return (*_write(path, "truths", each.name, overwrite, flagged), *(loss for loss in losses if loss.num))
 
 

@@ -22,6 +22,7 @@ from boxscore.data.geometry.boxes import sizes as extents
 from boxscore.formats.record_shapes import crowd_index_by_id, first_of, in_pixels, masks_in_images, shapes_for
 from boxscore.formats.records import Floats, Ids, Key, Named, Records, RowKeys, Sizes
 from boxscore.formats.selection import Rule, Selection, as_known_id, finder, some
+from boxscore.formats.table_facts import groups_by_label
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -104,7 +105,7 @@ def to_truths(
             truncated=records.truncated,
             area=records.area,
             class_names=class_names,
-            class_groups=records.class_groups,
+            class_groups=groups_by_label(records.class_groups, class_names),
             image_names=image_names,
             image_sizes=image_sizes or None,
             crowd_index=crowd_index,

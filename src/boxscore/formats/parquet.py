@@ -3,26 +3,39 @@
 import contextlib
 import io
 import json
-from collections.abc import Container, Iterator
+from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from boxscore._support.exceptions import InputError
 from boxscore._support.text import line
+from boxscore.arrays import to_numpy
+from boxscore.data.batch_keys import COVERAGE_KEYS
 from boxscore.data.dataset import Detections, Truths
 from boxscore.data.geometry.masks import Masks
+from boxscore.data.image_facts import CLASS_GROUP, CROWD_INDEX, SIZES
 from boxscore.data.validation import RowError
-from boxscore.formats import table_keypoints, tables
+from boxscore.formats import table_facts, table_keypoints, tables
 from boxscore.formats.archives import refuse_bomb
 from boxscore.formats.arrow_messages import unpacked_size
+from boxscore.formats.federated import written_lists
 from boxscore.formats.files import Output, Source, suffix_of
 from boxscore.formats.polygon_writers import outlines_lost
 from boxscore.formats.records import Ids, Options, Records
 from boxscore.formats.table_masks import NAMES, MaskColumn
 from boxscore.formats.tables import Column, Table, detection_records, known_columns, merge_names, truth_records
 from boxscore.formats.writers import Host, Loss
-from boxscore.result.arrow import column_of, is_list, list_column, masks_of, number_lists, size_of_lists
+from boxscore.result.arrow import (
+    column_of,
+    is_list,
+    list_column,
+    masks_of,
+    number_lists,
+    size_of_lists,
+)
 
 SUFFIXES = (".parquet", ".pq", ".arrow", ".feather", ".ipc")
 LISTS = b"boxscore"
@@ -173,6 +186,8 @@ def lists_of(schema: Any, location: str) -> dict[str, Any]:
         for ours, name in (("image_names", "images"), ("class_names", "classes")):
             if name in lists:
                 more[ours] = {_whole(number): str(title) for number, title in lists[name].items()}
+        if "groups" in lists:
+            more["class_groups"] = {_whole(number): str(group) for number, group in lists["groups"].items()}
         if "sizes" in lists:
             more["image_sizes"] = {_whole(image): (_whole(w), _whole(h)) for image, (w, h) in lists["sizes"].items()}
     except (AttributeError, TypeError, ValueError, OverflowError):
@@ -213,7 +228,7 @@ def _column(arrow: Any, column: Any, name: str) -> Column:
     if is_plain and column.null_count == 0:
         result: Column = column.to_numpy()
         return result
-    if is_list(column.type) and column.null_count == 0:
+    if is_list(column.type) and column.null_count == 0 and name not in COVERAGE_KEYS:
         with contextlib.suppress(RowError):  # reported later, with the location of the row
             return number_lists(column, name, size_of_lists(column) if name == table_keypoints.NAME else 4)
     values: Column = column.to_pylist()
@@ -256,15 +271,63 @@ def read_detections(source: Source, options: Options) -> Records:
 
 
 def write_truths(truths: Truths, *, path: Path) -> tuple[Output, list[Loss]]:
-    """Every column, exactly; every image and class in the table's metadata."""
+    """Every column, exactly; every image and class in the table's metadata. A row without a class is an image."""
     host = Host.of(truths)
-    more = {"ignore": host.ignore, "truncated": host.truncated, "area": host.area}
-    content = _written(host, {name: column for name, column in more.items() if column is not None}, path)
-    return {"": content}, [
-        *host.angles_lost(),
-        *host.crowding_lost(),
-        *([] if host.mask is None else [outlines_lost(host.mask)]),
-    ]
+    more: dict[str, Any] = {"ignore": host.ignore, "truncated": host.truncated, "area": host.area}
+    if truths.kind is not None:
+        more[table_facts.KIND] = to_numpy(truths.kind).astype(np.uint8)
+    groups = truths.class_groups
+    if groups is not None:
+        more[CLASS_GROUP] = [groups.get(label) for label in host.label.tolist()]
+    columns = {name: column for name, column in more.items() if column is not None}
+    content = _written(host, columns, path, lambda table: _with_images(table, host, truths), groups)
+    return {"": content}, [*host.angles_lost(), *([] if host.mask is None else [outlines_lost(host.mask)])]
+
+
+def _with_images(table: Any, host: Host, truths: Truths) -> Any:
+    """The table with a row for each image without truths, and with the facts of images."""
+    arrow = _arrow()
+    listed = {
+        *host.empty_images,
+        *host.crowd_index,
+        *(() if truths.coverage is None else truths.coverage.image.tolist()),
+    }
+    empty = sorted(listed - {*host.image.tolist()})
+    image, num = np.concatenate([host.image, np.array(empty, np.int64)]), len(empty)
+    if num:
+        columns: dict[str, Any] = {"image_id": empty}
+        columns["file_name"] = [host.image_names.get(number, str(number)) for number in empty]
+        for field in table.schema:
+            types = arrow.types
+            if is_list(field.type):
+                columns[field.name] = list_column(np.zeros((num, size_of_lists(table.column(field.name)))))
+            elif types.is_integer(field.type) or types.is_floating(field.type) or types.is_boolean(field.type):
+                columns.setdefault(field.name, np.zeros(num, bool if types.is_boolean(field.type) else np.int64))
+        columns["category_id"] = None
+        rows = [
+            arrow.nulls(num, field.type)
+            if columns.get(field.name) is None
+            else arrow.array(columns[field.name]).cast(field.type)
+            for field in table.schema
+        ]
+        table = arrow.concat_tables([table, arrow.Table.from_arrays(rows, schema=table.schema)])
+    if host.sizes:
+        pairs = np.array([host.sizes.get(number, (0, 0)) for number in image.tolist()], np.int64).reshape(-1, 2)
+        for axis, name in enumerate(SIZES):
+            table = table.append_column(name, arrow.array(pairs[:, axis]))
+    if host.crowd_index:
+        values = [host.crowd_index.get(number) for number in image.tolist()]
+        table = table.append_column(CROWD_INDEX, arrow.array(values, arrow.float64()))
+    if truths.coverage is not None:
+        lists = written_lists(truths)
+        first = {number: row for row, number in reversed([*enumerate(image.tolist())])}
+        for name in COVERAGE_KEYS:
+            cells = [
+                lists.get(number, {}).get(name, []) if first[number] == row else None
+                for row, number in enumerate(image.tolist())
+            ]
+            table = table.append_column(name, arrow.array(cells, arrow.list_(arrow.int64())))
+    return table
 
 
 def write_detections(detections: Detections, truths: Truths, *, path: Path) -> tuple[Output, list[Loss]]:
@@ -274,7 +337,13 @@ def write_detections(detections: Detections, truths: Truths, *, path: Path) -> t
     return {"": _written(host, {"score": host.scores, **host.own_areas()}, path)}, losses
 
 
-def _written(host: Host, more: dict[str, Any], path: Path) -> bytes:
+def _written(
+    host: Host,
+    more: dict[str, Any],
+    path: Path,
+    complete: Callable[[Any], Any] = lambda table: table,
+    class_groups: Mapping[int, str] | None = None,
+) -> bytes:
     arrow = _arrow()
     columns: dict[str, Any] = {"image_id": host.image}
     if host.image_names:
@@ -289,7 +358,7 @@ def _written(host: Host, more: dict[str, Any], path: Path) -> bytes:
     if host.keypoints is not None:
         arrays |= {name: arrow.array(num) for name, num in table_keypoints.num_labelled_of(host.keypoints).items()}
         arrays[table_keypoints.NAME] = list_column(table_keypoints.lists_of(host.keypoints))
-    table = arrow.table(arrays)
+    table = complete(arrow.table(arrays))
     lists: dict[str, Any] = {}
     if host.image_names:
         lists["images"] = host.image_names
@@ -297,6 +366,8 @@ def _written(host: Host, more: dict[str, Any], path: Path) -> bytes:
         lists["sizes"] = host.sizes
     if host.class_names is not None:
         lists["classes"] = host.class_names
+    if class_groups is not None:
+        lists["groups"] = class_groups
     table = table.replace_schema_metadata({LISTS: json.dumps(lists).encode()})
     buffer = io.BytesIO()
     if suffix_of(path) in (".arrow", ".feather"):

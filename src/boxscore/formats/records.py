@@ -152,8 +152,8 @@ class Records(RowKeys):
     """How crowded each image is, by id or by name."""
     coverage: CoverageRows | None = None
     """What was looked for; None: every class in every image. Its images and classes are among those of the file."""
-    class_groups: Mapping[int, str] | None = None
-    """The group of each class by label, where the file has groups."""
+    class_groups: Mapping[Any, str] | None = None
+    """The group of each class, by label or by name, where the file has groups."""
     subset: tuple[str, ...] = ()
     """What the data lacks, in words; see `Truths.subset`."""
     is_normalized: bool = False

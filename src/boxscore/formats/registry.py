@@ -80,6 +80,8 @@ class Format:
     """Whether the writers are told the path, as its suffix or its folder matters."""
     has_groups: bool = False
     """Whether its truths may be groups, of kind 3."""
+    has_kinds: bool = False
+    """Whether its truths have all kinds, groups included."""
     has_coverage: bool = False
     """Whether it says which classes were looked for in which images."""
     module: str = ""
@@ -195,6 +197,8 @@ FORMATS: Mapping[str, Format] = {
             detections=f"{_TABLE}, the box and the score, .parquet or .arrow",
             suffixes=(".parquet", ".pq", ".arrow", ".feather"),
             needs_path=True,
+            has_kinds=True,
+            has_coverage=True,
         ),
         Format(
             name="npz",

@@ -4,7 +4,7 @@ The images and classes of all files are read first, without boxes. So names get 
 images and classes, that they would if all files were one and were read at once.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from glob import glob, has_magic
 from math import ceil
@@ -16,17 +16,19 @@ from numpy.typing import NDArray
 
 from boxscore._support.exceptions import InputError
 from boxscore.data.dataset import Detections, Truths
+from boxscore.data.image_facts import CLASS_GROUP, LISTS, SIZES, ImageFacts
 from boxscore.data.validation import RowError
-from boxscore.formats import table_keypoints, tables
+from boxscore.formats import table_facts, table_keypoints, tables
 from boxscore.formats.joining import join_classes, join_images, keep_rows, numbered_classes, numbered_images
 from boxscore.formats.parquet import chosen, lists_of, open_parquet, table_of, whole
 from boxscore.formats.record_shapes import shapes_for
-from boxscore.formats.records import Ids, Key, Named, Options, Records
+from boxscore.formats.records import Ids, Key, Named, Options, Records, RowKeys
 from boxscore.formats.tables import Table
+from boxscore.protocol.protocol import Protocol
 
 _BUFFER = 1 << 20
 """Bytes of a column that are read from a file at once, however large its row groups are."""
-_KEYS = {*tables.IMAGE_IDS, *tables.IMAGE_NAMES, *tables.LABEL_IDS, *tables.LABEL_NAMES}
+_KEYS = {*tables.IMAGE_IDS, *tables.IMAGE_NAMES, *tables.LABEL_IDS, *tables.LABEL_NAMES, CLASS_GROUP}
 
 
 def files_of(path: str) -> list[str]:
@@ -90,12 +92,25 @@ def pose_bytes(paths: Sequence[str], options: Options) -> int:
 
 
 def read_batches(
-    path: str, settings: BatchSettings, *, only_keys: bool = False, options: Options | None = None
+    path: str,
+    settings: BatchSettings,
+    *,
+    only_keys: bool = False,
+    options: Options | None = None,
+    without: Container[str] = (),
 ) -> Iterator[Table]:
-    """The rows of a file, batch by batch; `only_keys`: without all that is neither image nor class."""
+    """The rows of a file, batch by batch.
+
+    Args:
+        path: The file.
+        settings: How it is read.
+        only_keys: Without all that is of neither images nor classes.
+        options: The shapes that are read.
+        without: Columns that are not read.
+    """
     import pyarrow
 
-    known = tables.known_columns(options or Options())
+    known = {name for name in tables.known_columns(options or Options()) if name not in without}
 
     with whole(path, "Parquet"):
         buffered = {"buffer_size": _BUFFER, "pre_buffer": False}
@@ -168,6 +183,8 @@ class Keys:
     label: Key
     image_names: dict[int, str] | None
     class_names: dict[int, str] | None
+    class_groups: dict[Any, str] | None
+    """By id or by name."""
     num_rows: int
     source: str
 
@@ -182,14 +199,19 @@ class Keys:
         images, labels = Distinct.none(), Distinct.none()
         image_names: dict[int, str] = {}
         class_names: dict[int, str] = {}
-        num = 0
+        class_groups: dict[Any, str] = {}
+        has_groups, num = False, 0
         for path in paths:
             for table in read_batches(path, settings, only_keys=True):
                 names, _, image = tables.image_keys(table)
                 images.add(image)
                 tables.merge_names(image_names, names or {}, "image", path)
-                label, titles = tables.label_keys(tables.boxes_only(table))
+                boxes = tables.boxes_only(table)
+                label, titles = tables.label_keys(boxes)
                 labels.add(label)
+                groups = table_facts.read_class_groups(boxes, label)
+                has_groups |= groups is not None
+                _merge_groups(class_groups, groups or {}, path)
                 tables.merge_names(class_names, titles or {}, "class", path)
                 num += table.num_rows
                 check(table.num_rows, labels.ids.size + len(labels.names))
@@ -197,11 +219,14 @@ class Keys:
                 lists = lists_of(parquet.read_schema(path), path)
             tables.merge_names(image_names, lists.get("image_names", {}), "image", path)
             tables.merge_names(class_names, lists.get("class_names", {}), "class", path)
+            has_groups |= "class_groups" in lists
+            _merge_groups(class_groups, lists.get("class_groups", {}), path)
         return cls(
             image=images.key,
             label=labels.key,
             image_names=image_names or None,
             class_names=class_names or None,
+            class_groups=class_groups if has_groups else None,
             num_rows=num,
             source=paths[0],
         )
@@ -220,6 +245,13 @@ class Keys:
             image_names=self.image_names,
             class_names=self.class_names,
         )
+
+
+def _merge_groups(known: dict[Any, str], more: Mapping[Any, str], path: str) -> None:
+    for key, group in more.items():
+        if known.setdefault(key, group) != group:
+            both = f"{known[key]!r} and {group!r}"
+            raise InputError(f"{path}: class {key!r} must have one `{CLASS_GROUP}`; got {both}")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -243,6 +275,7 @@ class Numbering:
             box=[],
             image_names=image_names or {number: str(number) for number in image.tolist()},
             class_names=class_names,
+            class_groups=table_facts.groups_by_label(truths.class_groups, class_names),
             is_numbered=is_numbered,
         )
         is_unlisted = ~np.isin(image, list(known.image_names or ()))
@@ -257,17 +290,49 @@ class Numbering:
 
 
 def stream_truths(
-    path: str, numbering: Numbering, options: Options, settings: BatchSettings
-) -> Iterator[tuple[Truths, int]]:
-    """The truths of a file, batch by batch, each with the number of those left out: on unlisted images."""
-    for table in read_batches(path, settings, options=options):
-        records = tables.truth_records(table, options)
+    path: str, numbering: Numbering, options: Options, settings: BatchSettings, protocol: Protocol
+) -> Iterator[tuple[Truths, ImageFacts | None, int]]:
+    """The truths of a file, batch by batch, each with the facts of images that the protocol asks for, and with the
+    number of truths left out: on unlisted images.
+    """
+    for table in read_batches(path, settings, options=options, without=table_facts.unneeded_columns(protocol)):
+        records = tables.truth_records(table, options, has_facts=False)
         image, is_lost = numbering.truths[0].find(records.image)
         label, _ = numbering.truths[1].find(records.label)
         if is_lost.any():
             records, image, label = keep_rows(records, ~is_lost), image[~is_lost], label[~is_lost]
-        more = {"ignore": records.ignore, "area": records.area}
-        yield _checked(records, Truths, options, image=image, label=label, **more), int(is_lost.sum())
+        more = {"ignore": records.ignore, "kind": records.kind, "area": records.area}
+        truths = _checked(records, Truths, options, image=image, label=label, **more)
+        yield truths, _facts(table, numbering).needed_by(protocol), int(is_lost.sum())
+
+
+def _facts(table: Table, numbering: Numbering) -> ImageFacts:
+    """The facts of the images of all rows that are listed."""
+    _, _, key = tables.image_keys(table)
+    facts = table_facts.read_facts(table)
+    image, is_lost = numbering.truths[0].find(key)
+    unknown = np.full(image.size, np.nan)
+    width, height = unknown, unknown
+    if all(name in table.columns for name in SIZES):
+        width, height = (np.where((size := table.floats(name)) >= 1, size, np.nan) for name in SIZES)
+    crowd_index = unknown if facts.crowd_index is None else facts.crowd_index
+    lists: dict[str, Any] = {}
+    if facts.lists is not None:
+        columns = []
+        for index, (row, label) in enumerate(facts.lists):
+            keys = RowKeys(image=image[row], label=label, location=table.location, source=table.source)
+            found, is_unknown = join_classes(keys, numbering.known)
+            is_kept = ~(is_unknown | is_lost[row])
+            columns.append((image[row][is_kept], found[is_kept], np.full(int(is_kept.sum()), index == 0)))
+        lists = dict(zip(LISTS, map(np.concatenate, zip(*columns, strict=True)), strict=True))
+    listed = ~is_lost
+    return ImageFacts(
+        image=image[listed],
+        width=width[listed],
+        height=height[listed],
+        crowd_index=crowd_index[listed],
+        **lists,
+    )
 
 
 def stream_detections(
@@ -290,7 +355,7 @@ def stream_detections(
         yield _checked(records, Detections, options, **columns), int(is_lost.sum())
 
 
-def _checked(records: Records, kind: Any, options: Options, **columns: Any) -> Any:
+def _checked(records: Records, side: Any, options: Options, **columns: Any) -> Any:
     if options.has_masks and records.mask is None:
         raise InputError(f"{records.source}: must have a column `segmentation` with run lengths; got none")
     if options.is_oriented and records.oriented is None:
@@ -302,7 +367,7 @@ def _checked(records: Records, kind: Any, options: Options, **columns: Any) -> A
     try:
         if options.has_keypoints:
             shapes = shapes_for(records, None, options.iou_types)
-        return kind(**columns, **shapes)
+        return side(**columns, **shapes)
     except RowError as error:
         raise records.refuse(error) from None
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from boxscore._support.exceptions import InputError
 from boxscore._support.text import line
 from boxscore.data.geometry.box_formats import BoxFormat, check_box_format, is_oriented, row_size
-from boxscore.formats import table_keypoints, table_masks
+from boxscore.formats import table_facts, table_keypoints, table_masks
 from boxscore.formats.records import Floats, Ids, Key, Named, Options, OrientedRows, PoseRows, Records
 from boxscore.formats.table_masks import CellPlaces, MaskColumn
 from boxscore.protocol.keypoint_rules import NUM_WHOLEBODY
@@ -56,7 +56,7 @@ KNOWN = frozenset(
         *CORNERS,
         *(n for box in TURNED_BOXES for n in box),
     }
-    | {"truncated", "area", "image_width", "image_height"}
+    | {"truncated", "area", "image_width", "image_height", *table_facts.NAMES}
 )
 """The names of all columns that are read for boxes; others are ignored."""
 WRITTEN_BOXES: Mapping[BoxFormat, tuple[str, ...]] = {
@@ -256,11 +256,15 @@ def _is_id(text: str) -> bool:
     return digits.isascii() and digits.isdigit() and len(digits) <= 18 and str(int(text)) == text
 
 
-def truth_records(table: Table, options: Options) -> Records:
-    """The rows of a table as truths. A row with neither class nor box is an image without boxes."""
+def truth_records(table: Table, options: Options, *, has_facts: bool = True) -> Records:
+    """The rows of a table as truths. A row with neither class nor box is an image without boxes.
+
+    `has_facts`: with crowding and coverage of images and groups of classes, which a batch of rows has only a part of.
+    """
     image_names, image_sizes, images = image_keys(table)
     if image_names is None and not isinstance(images, Named):
         image_names = {number: str(number) for number in np.unique(images).tolist()}
+    whole, every_image = table, images
     label = table.need("class", *LABEL_IDS, *LABEL_NAMES)
     has_value = _has_value(table.values(label))
     if not has_value.all():
@@ -279,6 +283,8 @@ def truth_records(table: Table, options: Options) -> Records:
         area=None if area is None else table.floats(area),
         image_sizes=image_sizes,
         keypoints=keypoints,
+        kind=table_facts.read_kinds(table),
+        **(table_facts.fields_of(whole, every_image, (images, records.label), table) if has_facts else {}),
     )
 
 
@@ -313,10 +319,13 @@ def image_keys(table: Table) -> tuple[dict[int, str] | None, dict[Any, tuple[int
                 f"{table.location(row)}: `image_width` and `image_height` must be sizes in pixels, or 0 where they are"
                 f" unknown; got {width[row]:g} and {height[row]:g}"
             )
-        keys = [images.names[code] for code in images.code] if isinstance(images, Named) else images.tolist()
-        rows = zip(keys, width.tolist(), height.tolist(), strict=True)
-        # Writers put 0 where the size is unknown.
-        sizes = {key: (int(w), int(h)) for key, w, h in rows if w >= 1 and h >= 1}
+        codes = images.code if isinstance(images, Named) else images
+        # Writers put 0 where the size is unknown; the last row of an image decides.
+        known = np.flatnonzero((width >= 1) & (height >= 1))[::-1]
+        rows = known[np.unique(codes[known], return_index=True)[1]]
+        keys = [images.names[code] for code in codes[rows]] if isinstance(images, Named) else codes[rows].tolist()
+        pairs = zip(width[rows].tolist(), height[rows].tolist(), strict=True)
+        sizes = dict(zip(keys, ((int(w), int(h)) for w, h in pairs), strict=True))
     return names, sizes, images
 
 
@@ -381,7 +390,10 @@ def _take(table: Table, rows: Ids) -> Table:
     def taken(column: Column) -> Column:
         if isinstance(column, MaskColumn):
             return column.take(rows)
-        return column[rows] if isinstance(column, np.ndarray) else [column[row] for row in rows.tolist()]
+        if isinstance(column, np.ndarray):
+            return column[rows]
+        values = [column[row] for row in rows.tolist()]
+        return np.array(values) if {*map(type, values)} in ({int}, {float}) else values
 
     return Table(
         source=table.source,

@@ -18,6 +18,7 @@ from boxscore.data.geometry.keypoints import Keypoints
 from boxscore.data.geometry.masks import Masks
 from boxscore.data.geometry.oriented_boxes import OrientedBoxes
 from boxscore.formats.records import Floats, Ids
+from boxscore.formats.registry import Format
 from boxscore.formats.tables import WRITTEN_BOXES
 from boxscore.protocol.keypoint_rules import NUM_WHOLEBODY
 from boxscore.protocol.protocol import GROUP, Protocol
@@ -41,24 +42,21 @@ class Loss:
         return f"{count(self.num, self.what, self.plural)} {self.fate[self.num != 1]}"
 
 
-def without_kinds(
-    truths: Truths, *, keeps_groups: bool = False, keeps_coverage: bool = False
-) -> tuple[Truths, list[Loss]]:
-    """The truths with `ignore` for the kinds that no format has, difficult and crowd in one; and what is lost by it.
+def without_kinds(truths: Truths, to: Format) -> tuple[Truths, list[Loss]]:
+    """The truths without the kinds, the coverage and the groups of classes that a format does not have, and the losses.
 
-    `keeps_groups`: `kind` stays, for a format that has groups. `keeps_coverage`: what was looked for stays, and so do
-    the groups of classes, for a format that has them.
+    A format without kinds has `ignore` for difficult and crowd in one.
     """
     losses = []
-    if truths.kind is not None:
+    if truths.kind is not None and not to.has_kinds:
         kind = to_numpy(truths.kind)
         losses.append(Loss(num=int(np.isin(kind, IGNORED_KINDS).sum()), what="truth kind"))
-        num_groups = 0 if keeps_groups else int((kind == GROUP).sum())
+        num_groups = 0 if to.has_groups else int((kind == GROUP).sum())
         fate = "becomes a regular truth", "become regular truths"
         losses.append(Loss(num=num_groups, what="group (IsGroupOf)", plural="groups (IsGroupOf)", fate=fate))
-        if not keeps_groups:
+        if not to.has_groups:
             truths = replace(truths, kind=None, ignore=np.isin(kind, IGNORED_KINDS))
-    if not keeps_coverage:
+    if not to.has_coverage:
         num_rows = 0 if truths.coverage is None else len(truths.coverage.label)
         num_groups = len(truths.class_groups or ())
         losses.append(Loss(num=num_rows, what="coverage row"))

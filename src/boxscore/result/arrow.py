@@ -23,11 +23,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from boxscore._support.exceptions import InputError
+from boxscore.data.batch_keys import COVERAGE_KEYS
 from boxscore.data.dataset import ClassNames, Detections, Truths
 from boxscore.data.geometry.box_formats import BoxFormat, row_size
 from boxscore.data.geometry.boxes import to_xywh
 from boxscore.data.geometry.keypoints import Keypoints
 from boxscore.data.geometry.masks import Masks
+from boxscore.data.image_facts import CLASS_GROUP, CROWD_INDEX, SIZES, ImageFacts
 from boxscore.data.validation import RowError
 from boxscore.protocol.keypoint_rules import NUM_WHOLEBODY
 from boxscore.result import blocks, storage
@@ -69,30 +71,125 @@ def detections_of(table: Any, *, box_format: BoxFormat, iou_type: str = "bbox") 
 def truths_of(
     table: Any, *, box_format: BoxFormat, iou_type: str = "bbox", class_names: ClassNames | None = None
 ) -> Truths:
-    """The same for truths, which need no score and may have `ignore` and `area`; with keypoints also `box` and
-    `num_keypoints`.
+    """The rows of a table of whole images as truths, which need no score and may have `ignore` or `kind`, and `area`.
+
+    With keypoints also `box` and `num_keypoints`. A row without a label is an image without truths. What a row says of
+    its image may be in one of the image's rows, or in all: `image_width` and `image_height`, `crowd_index`, and lists
+    of labels, `neg_category_ids` and `not_exhaustive_category_ids`. `class_group` is the group of the row's class.
     """
-    if iou_type in Keypoints.iou_types:
-        return _posed_truths(table, box_format, class_names)
-    shape, settings = _shape_of(iou_type, box_format)
-    names = ("image", "label", shape)
-    columns = _columns(table, *names, box_format=box_format, optional=("ignore", "area"))
-    return Truths(**columns, **settings, class_names=class_names)
+    truths, facts = truth_rows_of(table, box_format=box_format, iou_type=iou_type, class_names=class_names)
+    return truths if facts is None else facts.completed(truths)
 
 
+def truth_rows_of(
+    table: Any, *, box_format: BoxFormat, iou_type: str = "bbox", class_names: ClassNames | None = None
+) -> tuple[Truths, ImageFacts | None]:
+    """The truths of a table that may have parts of images, and what it says of these; see `truths_of`."""
+    _check_table(table)
+    facts = _facts_of(table)
+    row = None
+    if "label" in table.column_names and table.column("label").null_count:
+        has_label = table.column("label").is_valid()
+        row = np.flatnonzero(has_label.to_numpy())
+        table = table.filter(has_label)
+    try:
+        groups = class_groups_of(table)
+        if iou_type in Keypoints.iou_types:
+            return _posed_truths(table, box_format, class_names, groups), facts
+        shape, settings = _shape_of(iou_type, box_format)
+        columns = _columns(table, "image", "label", shape, box_format=box_format, optional=_OF_TRUTHS)
+        return Truths(**columns, **settings, class_names=class_names, class_groups=groups), facts
+    except RowError as error:
+        raise RowError(error.column, error.row if row is None else int(row[error.row]), error.rule) from None
+
+
+def class_groups_of(table: Any) -> dict[int, str] | None:
+    """The group of each label that the column `class_group` gives; None without such a column."""
+    if not {"label", CLASS_GROUP} <= {*table.column_names}:
+        return None
+    pairs = table.select(["label", CLASS_GROUP]).group_by(["label", CLASS_GROUP]).aggregate([])
+    groups: dict[int, str] = {}
+    for label, group in zip(*(pairs.column(name).to_pylist() for name in ("label", CLASS_GROUP)), strict=True):
+        if label is not None and group is not None and groups.setdefault(label, str(group)) != str(group):
+            raise InputError(f"`{CLASS_GROUP}` of class {label} must be one; got {groups[label]!r} and {group!r}")
+    return groups
+
+
+def _facts_of(table: Any) -> ImageFacts | None:
+    """The facts of images; None if rows have none."""
+    names = {*table.column_names}
+    has_lists = COVERAGE_KEYS[0] in names
+    if COVERAGE_KEYS[1] in names and not has_lists:
+        raise InputError(f"must have the column {COVERAGE_KEYS[0]}, since it has {COVERAGE_KEYS[1]}")
+    has_images = "label" in names and table.column("label").null_count
+    if "image" not in names or not (has_images or has_lists or names & {*SIZES, CROWD_INDEX}):
+        return None
+    image = to_numpy(table.column("image"), "image")
+    values = {name: _floats_or_nan(table, name) for name in (*SIZES, CROWD_INDEX)}
+    is_given = np.logical_or.reduce([~np.isnan(column) for column in values.values()])
+    is_given |= ~table.column("label").is_valid().to_numpy() if has_images else False
+    columns = {name: column[is_given] for name, column in values.items()}
+    lists = {}
+    if has_lists:
+        pairs = [_listed(table, name, image) for name in COVERAGE_KEYS if name in names]
+        lists = {
+            "list_image": np.concatenate([each[0] for each in pairs]),
+            "list_label": np.concatenate([each[1] for each in pairs]),
+            "is_negative": np.repeat([True, False][: len(pairs)], [each[0].size for each in pairs]),
+        }
+    width, height = (columns[name] for name in SIZES)
+    return ImageFacts(
+        image=image[is_given].astype(np.int64),
+        width=width,
+        height=height,
+        crowd_index=columns[CROWD_INDEX],
+        **lists,
+    )
+
+
+def _floats_or_nan(table: Any, name: str) -> NDArray[np.float64]:
+    """A column of numbers; NaN where it is null, or where the table has no such column."""
+    if name not in table.column_names:
+        return np.full(table.num_rows, np.nan)
+    types, column = pyarrow().types, table.column(name)
+    if not any(is_it(column.type) for is_it in (types.is_integer, types.is_floating, types.is_null)):
+        raise InputError(f"`{name}` must hold numbers; got {column.type}")
+    return np.asarray(column.cast(pyarrow().float64()).to_numpy(), np.float64)
+
+
+def _listed(table: Any, name: str, image: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The image and the value of each entry of a column of lists of labels; null is an empty list. Shapes (L,)."""
+    column = table.column(name)
+    if pyarrow().types.is_null(column.type):
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
+    if not is_list(column.type):
+        raise InputError(f"`{name}` must be lists of labels; got {column.type}")
+    lengths = [chunk.value_lengths().fill_null(0).to_numpy(zero_copy_only=False) for chunk in column.chunks]
+    length = np.concatenate([np.zeros(0, np.int64), *lengths]).astype(np.int64)
+    values = [chunk.flatten().to_numpy(zero_copy_only=False) for chunk in column.chunks]
+    labels = np.concatenate([np.zeros(0, np.int64), *(part for part in values if part.size)])
+    if labels.dtype.kind not in "iu":
+        raise InputError(f"`{name}` must be lists of integers, labels of classes; got {column.type}")
+    return np.repeat(image.astype(np.int64), length), labels.astype(np.int64)
+
+
+_OF_TRUTHS = ("ignore", "kind", "area")
+"""Columns that truths of any shape may have."""
 _WITH_POSES = ("area", "box")
 """Columns that may be beside keypoints."""
 
 
-def _posed_truths(table: Any, box_format: BoxFormat, class_names: ClassNames | None) -> Truths:
-    more = ("ignore", "num_keypoints", *_WITH_POSES)
+def _posed_truths(
+    table: Any, box_format: BoxFormat, class_names: ClassNames | None, class_groups: dict[int, str] | None
+) -> Truths:
+    more = (*_OF_TRUTHS, "num_keypoints", "box")
     columns = _columns(table, "image", "label", "keypoints", box_format=box_format, optional=more)
     points, box, num = (columns.pop(name, None) for name in ("keypoints", "box", "num_keypoints"))
     boxes: dict[str, Any] = {} if box is None else {"box": box.astype(np.float64), "box_format": box_format}
     keypoints = Keypoints.of_truths(points, area=columns.get("area"), **boxes)
     if num is not None and keypoints.num_points != NUM_WHOLEBODY:
         keypoints = replace(keypoints, num_labelled=num.astype(np.float64))
-    return Truths(**columns, keypoints=keypoints, class_names=class_names)
+    return Truths(**columns, keypoints=keypoints, class_names=class_names, class_groups=class_groups)
 
 
 def _shape_of(iou_type: str, box_format: BoxFormat) -> tuple[str, dict[str, Any]]:
@@ -100,15 +197,19 @@ def _shape_of(iou_type: str, box_format: BoxFormat) -> tuple[str, dict[str, Any]
     return ("mask", {}) if iou_type in Masks.iou_types else ("box", {"box_format": box_format})
 
 
-def _columns(table: Any, *names: str, box_format: BoxFormat, optional: Sequence[str] = ()) -> dict[str, Any]:
+def _check_table(table: Any) -> None:
     if not isinstance(table, pyarrow().Table):
         raise InputError(f"must be boxscore columns or a pyarrow.Table; got {type(table).__name__}")
+    for name in table.column_names:
+        if table.column_names.count(name) > 1:
+            raise InputError(f"must have each column once; got `{name}` more than once")
+
+
+def _columns(table: Any, *names: str, box_format: BoxFormat, optional: Sequence[str] = ()) -> dict[str, Any]:
+    _check_table(table)
     if any(name not in table.column_names for name in names):
         got = ", ".join(table.column_names) or "none"
         raise InputError(f"must have the columns {', '.join(names)}; got {got}")
-    for name in (*names, *optional):
-        if table.column_names.count(name) > 1:
-            raise InputError(f"must have each column once; got `{name}` more than once")
     size = row_size(box_format)
 
     def read(name: str) -> Any:

@@ -3,7 +3,7 @@
 All are taken at the protocol's first threshold, in its first area range and within its last limit.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 import boxscore._compiled as _compiled
 from boxscore.arrays import compact
+from boxscore.protocol.protocol import Protocol
 from boxscore.result.curves import Floats
-from boxscore.result.tally import FALSE, TRUE, Tally
+from boxscore.result.tally import FALSE, JACCARD_SCORES, TRUE, Tally
 
 FALSE_POSITIVES_PER_IMAGE = (0.0100, 0.0178, 0.03160, 0.0562, 0.1000, 0.1778, 0.3162, 0.5623, 1.000)
 """Where miss rates are taken: nine points from 0.01 to 1, evenly spaced in the logarithm (Dollár et al. 2012), rounded
@@ -67,36 +68,44 @@ class ExtraCounter:
         is_counted = (tally.truth_state & tally.truth_state.dtype.type(1)).astype(bool)
         self._truth_image = np.searchsorted(self.images, tally.truth_image[is_counted])
         self._truth_class = np.searchsorted(tally.classes, tally.truth_label[is_counted])
-        self._jaccard: NDArray[np.int32] | None = None
-        if tally.jaccard is not None and tally.listed_image is not None:
-            # By image: merged tallies have them in any order.
-            self._jaccard = np.zeros((self.images.size, *tally.jaccard.shape[1:]), np.int32)
-            np.add.at(self._jaccard, np.searchsorted(self.images, tally.listed_image), tally.jaccard)
+        self.jaccard = image_counts([tally])
 
     def measure(self, weight: NDArray[Any] | None = None) -> ExtraNumbers:
         """The numbers. `weight`: how often each image is there; None: once. Shape (N,)."""
-        protocol, num_classes = self.tally.protocol, self.tally.classes.size
+        num_images = self.images.size if weight is None else int(weight.sum())
+        truth_weight = None if weight is None else weight[self._truth_image]
+        num_truths = np.bincount(self._truth_class, truth_weight, minlength=self.tally.classes.size)
+        row_weight = None if weight is None else weight[self._image].astype(np.int64)
+        return combined(
+            self.tally.protocol, self.measure_classes(num_truths, num_images, row_weight), self.jaccard, weight
+        )
+
+    def measure_classes(
+        self, num_truths: NDArray[Any], num_images: int, row_weight: NDArray[np.int64] | None = None
+    ) -> dict[str, Floats]:
+        """The numbers of each class; NaN for a class without truths. Shape (K,) each.
+
+        Args:
+            num_truths: Truths that count in the first area range, by class. Shape (K,).
+            num_images: How many images there are.
+            row_weight: How often each detection is there; None: once. Shape (D,).
+        """
+        protocol = self.tally.protocol
         wanted = protocol.extra_numbers
         names = [*(["mr"] if "mr" in wanted else []), *(_LRP_NAMES if "olrp" in wanted else [])]
-        per_class = {name: np.full(num_classes, np.nan) for name in names}
-        num_images = self.images.size if weight is None else int(weight.sum())
-        for k, rows in self._by_class(weight) if names else ():
+        per_class = {name: np.full(self.tally.classes.size, np.nan) for name in names}
+        for k, rows in self._by_class(num_truths, row_weight) if names else ():
             if "mr" in wanted:
                 per_class["mr"][k] = miss_rate(rows, num_images)
             if "olrp" in wanted:
                 for name, value in optimal_lrp(rows, protocol.thresholds[0])._asdict().items():
                     per_class[name][k] = value
-        numbers = {name: _mean(per_class[name]) for name in protocol.extra_names if name != "ji"}
-        if self._jaccard is not None:
-            numbers["ji"] = jaccard_index(self._jaccard, weight)
-        return ExtraNumbers({name: numbers[name] for name in protocol.extra_names}, per_class)
+        return per_class
 
-    def _by_class(self, weight: NDArray[Any] | None) -> Iterator[tuple[int, ClassVerdicts]]:
+    def _by_class(
+        self, num_truths: NDArray[Any], row_weight: NDArray[np.int64] | None
+    ) -> Iterator[tuple[int, ClassVerdicts]]:
         """The classes that have truths."""
-        row_weight, truth_weight = None, None
-        if weight is not None:
-            row_weight, truth_weight = weight[self._image].astype(np.int64), weight[self._truth_image]
-        num_truths = np.bincount(self._truth_class, truth_weight, minlength=self.tally.classes.size)
         for k, (start, end) in enumerate(zip(*self._bounds, strict=True)):
             if num_truths[k]:
                 columns = [column[start:end] for column in self._columns]
@@ -105,6 +114,33 @@ class ExtraCounter:
                     columns = [column[drawn] for column in columns]
                 verdict, score, similarity = columns
                 yield k, ClassVerdicts(verdict, score, similarity, int(num_truths[k]))
+
+
+def combined(
+    protocol: Protocol,
+    per_class: Mapping[str, Floats],
+    jaccard: NDArray[np.int32] | None,
+    weight: NDArray[Any] | None = None,
+) -> ExtraNumbers:
+    """The numbers over classes and images. `jaccard`: counts of all images, ascending; `weight`: as in `measure`."""
+    numbers = {name: _mean(per_class[name]) for name in protocol.extra_names if name != "ji"}
+    if jaccard is not None:
+        numbers["ji"] = jaccard_index(jaccard, weight)
+    return ExtraNumbers({name: numbers[name] for name in protocol.extra_names}, per_class)
+
+
+def image_counts(tallies: Sequence[Tally]) -> NDArray[np.int32] | None:
+    """The counts of the Jaccard index of all images, ascending; None: it is not measured. Shape (N, S, 3).
+
+    Merged tallies have their images in any order.
+    """
+    images = np.unique(np.concatenate([each.all_images for each in tallies]))
+    counts = np.zeros((images.size, len(JACCARD_SCORES), 3), np.int32)
+    for each in tallies:
+        if each.listed_image is None or each.jaccard is None:
+            return None
+        np.add.at(counts, np.searchsorted(images, each.listed_image), each.jaccard)
+    return counts
 
 
 def _repeated(weight: NDArray[np.int64], tie: NDArray[np.int64]) -> NDArray[np.int64]:

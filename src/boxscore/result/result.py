@@ -530,10 +530,22 @@ class Result(Mapping[str, float]):
 
 
 def summarize(
-    totals: Totals, curves: Curves, averages: Averages, tally: Tally | tuple[Tally, ...] | None = None
+    totals: Totals,
+    curves: Curves,
+    averages: Averages,
+    tally: Tally | tuple[Tally, ...] | None = None,
+    extra: ExtraNumbers | None = None,
 ) -> Result:
-    """The result of all that `totals` count. `tally`: the verdicts, in one or more parts, where they are kept."""
-    more = ExtraNumbers({}, {})
+    """The result of all that `totals` count.
+
+    Args:
+        totals: Counts by class.
+        curves: The curves of all classes.
+        averages: The numbers that follow from the curves.
+        tally: The verdicts, in one or more parts, where they are kept.
+        extra: The extra numbers, where the verdicts are not kept.
+    """
+    more = extra or ExtraNumbers({}, {})
     if totals.protocol.extra_numbers and tally is not None:
         tally = tally if isinstance(tally, Tally) else joined(tally)
         more = extra_numbers(tally)

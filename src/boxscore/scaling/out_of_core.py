@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import numpy as np
-from numpy.typing import NDArray
 
 from boxscore._support.exceptions import InputError
 from boxscore._support.memory_size import format_size, parse_size, resident_memory
@@ -26,11 +25,12 @@ from boxscore._support.temporary_files import temporary_folder
 from boxscore._support.text import count
 from boxscore._support.threads import num_threads
 from boxscore.checks.mistakes import Remedies, Watch
-from boxscore.data.dataset import Truths
-from boxscore.data.geometry.box_formats import BoxFormat, row_size
-from boxscore.data.geometry.masks import Masks
+from boxscore.data.batch_keys import COVERAGE_KEYS
+from boxscore.data.dataset import Truths, take
+from boxscore.data.geometry.box_formats import BoxFormat
+from boxscore.data.image_facts import CLASS_GROUP, ImageFacts
 from boxscore.engines.bins import Bins
-from boxscore.engines.map_reduce import Reduced, T, TallyStore, reduce_tallies
+from boxscore.engines.map_reduce import Built, Reduced, T, TallyStore, reduce_tallies
 from boxscore.formats.joining import Report
 from boxscore.formats.records import Options
 from boxscore.formats.streaming import (
@@ -49,11 +49,10 @@ from boxscore.protocol.fields import check_choice
 from boxscore.protocol.protocol import Protocol, ProtocolLike, as_protocol
 from boxscore.result import storage
 from boxscore.result.arrow import pyarrow
-from boxscore.result.curves import Curves
 from boxscore.result.result import Result, Stored
 from boxscore.result.tally import Tally, joined
-from boxscore.scaling.keypoint_rows import columns_of, fields_of
-from boxscore.scaling.shards import check_sources, check_streams, detections_from, shard_of, truths_from
+from boxscore.scaling.parts import Part, check_alike, join, layout_of, row_values, split_by_shard
+from boxscore.scaling.shards import check_has_groups, check_sources, shard_of
 
 READ_BYTES = 1_000
 """Memory per row while it is read and sent to its shard."""
@@ -72,19 +71,7 @@ SPARE = 32_000_000
 START = 100_000_000
 """Memory that images and classes may always take: how much all of them need is known once they are read."""
 
-_SIDES = ("detections", "truths")
-
-
-def _dtype(side: str, box_format: BoxFormat = "xyxy", num_points: int | None = None) -> np.dtype[Any]:
-    """A row in its shard; `num_points`: of keypoints, if there are any."""
-    row: list[Any] = [("image", "i8"), ("source", "i4"), ("label", "i8"), ("box", "f8", row_size(box_format))]
-    row += [("score", "f8")] if side == "detections" else [("ignore", "?")]
-    if num_points is not None:
-        return np.dtype([*row, *fields_of(num_points)])
-    return np.dtype(row if side == "detections" else [*row, ("area", "f8")])
-
-
-SPILL_BYTES = _dtype("truths").itemsize
+SPILL_BYTES = 72
 """Disk per row, detection or truth, in its shard."""
 
 
@@ -109,7 +96,6 @@ def evaluate_files(
     is told what is being done.
     """
     protocol = as_protocol(protocol)
-    check_streams(protocol)
     check_choice("unmatched", unmatched, ("error", "warn"))
     pyarrow()  # or the error that it is not installed
     detections, truths = fspath(detections), fspath(truths)
@@ -122,6 +108,7 @@ def evaluate_files(
         truth_keys = spill.read_keys("truths")
         step(f"reading the images of {detections}")
         detection_keys = spill.read_keys("detections")
+        check_has_groups(protocol, () if truth_keys.class_groups is None else (CLASS_GROUP,))
         numbering = Numbering.of(truth_keys, detection_keys)
         spill.plan_shards(truth_keys.num_rows + detection_keys.num_rows, len(truth_keys.label))
         step(f"reading {truths}")
@@ -131,7 +118,7 @@ def evaluate_files(
         spill.add_detections(numbering, options, is_strict=unmatched == "error")
         for shard in range(spill.num_shards):
             step(f"matching shard {shard + 1} of {spill.num_shards}")
-            spill.match(shard, numbering.known, protocol)
+            spill.match(shard, numbering.known)
         step("drawing curves")
         given = Report(num_rows=spill.num_given + spill.num_unmatched, num_unmatched=spill.num_unmatched)
         result = replace(spill.finish(), num_given=spill.num_given, stored=Stored(None, given.subset))
@@ -161,11 +148,10 @@ class _Spill:
     def __init__(self, folder: Path, limit: int, threads: int, paths: dict[str, list[str]], protocol: Protocol) -> None:
         self.folder, self.limit, self.threads, self.paths = folder, limit, threads, paths
         self.protocol, options = protocol, Options(iou_types=(protocol.iou_type,))
-        self.has_masks, self.has_keypoints = options.has_masks, options.has_keypoints
         self.shape_bytes = 0
-        if self.has_masks or self.has_keypoints:
+        if options.has_masks or options.has_keypoints or protocol.federated:
             self.shape_bytes = max(map(row_bytes, paths.values()))
-        if self.has_keypoints:
+        if options.has_keypoints:
             self.shape_bytes = max(self.shape_bytes, *(pose_bytes(each, options) for each in paths.values()))
         in_reading = READ_BYTES + SHAPE_COPIES * self.shape_bytes
         self.batches = BatchSettings(int(np.clip(BATCH_SHARE * limit / in_reading, 1_000, 200_000)), threads)
@@ -175,9 +161,9 @@ class _Spill:
         self._num_read = 0
         self.watch = Watch()
         self._curve_bytes = 0
-        self._has_column: dict[tuple[str, str], bool] = {}
-        self._num_points: dict[str, int] = {}
-        self._box_format: dict[str, BoxFormat] = {}
+        self._layout: dict[str, Any] = {}
+        self._empty: dict[str, Any] = {}
+        self._has_lists: bool | None = None
         self._tallies: list[Path] = []
 
     def check_keys(self, num_rows: int, num_classes: int) -> None:
@@ -227,21 +213,31 @@ class _Spill:
         return Keys.of(self.paths[side], self.batches, self.check_keys)
 
     def add_truths(self, numbering: Numbering, options: Options) -> None:
-        """The truths are in their shards."""
+        """Append the truths to their shard files."""
         num_unlisted = 0
-        for source, (truths, num) in self._stream("truths", stream_truths, numbering, options):
+        stream = partial(stream_truths, protocol=self.protocol)
+        for source, (truths, facts, num) in self._stream("truths", stream, numbering, options):
             num_unlisted += num
-            self._append("truths", truths, source)
+            self._check_lists(facts)
+            self._append(Part(truths, np.full(len(truths), source), facts), "truths")
         if num_unlisted:
             what = count(num_unlisted, "truth on an image", "truths on images")
             warnings.warn(f"{what} that the file does not list left out", stacklevel=3)
 
+    def _check_lists(self, facts: ImageFacts | None) -> None:
+        """Raise `InputError` unless all files of truths have lists of labels, or none has."""
+        has_lists = facts is not None and facts.list_image is not None
+        if self._has_lists not in (None, has_lists):
+            rule = f"`{COVERAGE_KEYS[0]}` must be a column of all files of truths, or of none"
+            raise InputError(f"{rule}; got some of each")
+        self._has_lists = has_lists
+
     def add_detections(self, numbering: Numbering, options: Options, *, is_strict: bool) -> None:
-        """The detections are in their shards."""
+        """Append the detections to their shard files."""
         stream = partial(stream_detections, is_strict=is_strict)
         for source, (detections, num) in self._stream("detections", stream, numbering, options):
             self.num_unmatched, self.num_given = self.num_unmatched + num, self.num_given + len(detections)
-            self._append("detections", detections, source)
+            self._append(Part(detections, np.full(len(detections), source)), "detections")
         if self.num_unmatched:
             num_rows = self.num_unmatched + self.num_given
             left_out = f"{count(self.num_unmatched, 'detection')} of {num_rows:,} left out"
@@ -253,72 +249,42 @@ class _Spill:
             for batch in stream(path, *options, self.batches):
                 yield source, batch
 
-    def _append(self, side: str, columns: Any, source: int) -> None:
-        self._check_columns(side, columns)
-        if self.has_keypoints and not len(columns):
-            return
-        is_upright = self.has_masks or self.has_keypoints
-        box_format: BoxFormat = "xyxy" if is_upright else columns.written_boxes[1]
-        if self._box_format.setdefault(side, box_format) != box_format:
-            raise InputError(f"the boxes of all {side} must be {self._box_format[side]}; got {box_format}, too")
-        rows = _packed(columns, source, self._dtype_of(side), has_masks=self.has_masks)
-        shard = shard_of(rows["image"], self.num_shards)
-        for number in np.unique(shard).tolist():
-            with (self.folder / f"{side}-{number}").open("ab") as file:
-                file.write(rows[shard == number].view(np.uint8).data)  # `tofile` would not say why it can't
-            if self.has_masks:
-                with (self.folder / f"{side}-{number}-masks").open("ab") as file:
-                    file.write(columns.mask.take(shard == number).to_bytes())
+    def _append(self, part: Part[Any], side: str) -> None:
+        """Append rows and facts to their shard files."""
+        if len(part.rows) or side not in self._empty:
+            layout = layout_of(part.rows)
+            if len(part.rows):
+                check_alike(self._layout.setdefault(side, layout), layout, side)
+            self._empty[side] = take(part.rows, np.zeros(len(part.rows), bool))
+        for number, content in split_by_shard(part, self.num_shards):
+            with self._path(side, number).open("ab") as file:
+                file.write(content)
 
-    def _check_columns(self, side: str, columns: Any) -> None:
-        """Raise `InputError` unless all batches of a side have the same columns, and as many keypoints."""
-        has = {"area": columns.area is not None} if side == "truths" or self.has_keypoints else {}
-        if self.has_keypoints and len(columns):
-            points = columns.keypoints
-            known = self._num_points.setdefault(side, points.num_points)
-            if points.num_points != known:
-                raise InputError(f"all {side} must have {known} keypoints, as the first; got {points.num_points}, too")
-            has |= {"box": points.box is not None, "num_keypoints": points.num_labelled is not None}
-        for name, is_given in has.items():
-            if self._has_column.setdefault((side, name), is_given) != is_given:
-                raise InputError(f"`{name}` must be a column of all files of {side}, or of none; got some of each")
-
-    def _dtype_of(self, side: str) -> np.dtype[Any]:
-        return _dtype(side, self._format_of(side), self._num_points.get(side, 0) if self.has_keypoints else None)
-
-    def match(self, shard: int, known: Truths, protocol: Protocol) -> None:
-        """The verdicts of a shard are on disk, and its boxes no more."""
-        rows = {side: self._take(side, shard) for side in _SIDES}
-        masks = {side: self._take_masks(side, shard) for side in _SIDES}
-        formats = {side: self._format_of(side) for side in _SIDES}
-        detections = detections_from(rows["detections"], formats["detections"], masks["detections"])
-        truths = truths_from(rows["truths"], formats["truths"], known.class_names, masks["truths"])
-        del rows, masks
-        self.watch.add(detections, truths)
+    def match(self, shard: int, known: Truths) -> None:
+        """Match one shard: write its tally, delete its rows."""
+        found, there = (self._take(side, shard) for side in ("detections", "truths"))
+        more: dict[str, Any] = {"class_names": known.class_names, "class_groups": known.class_groups}
+        if self.protocol.extra_numbers:
+            images = np.array(list(known.image_names or ()), np.int64)
+            images = images[shard_of(images, self.num_shards) == shard]
+            more["image_names"] = {image: (known.image_names or {})[image] for image in images.tolist()}
+        truths = replace(there.rows, **more)
+        if there.facts is not None:
+            truths = there.facts.completed(truths, has_lists=bool(self._has_lists))
+        self.watch.add(found.rows, truths)
         self._tallies.append(self.folder / f"tally-{shard}")
-        match(detections, truths, protocol, threads=self.threads).save(self._tallies[-1])
+        match(found.rows, truths, self.protocol, threads=self.threads).save(self._tallies[-1])
 
-    def _format_of(self, side: str) -> BoxFormat:
-        """The format of one side's boxes; without any, that of the other side's."""
-        either = next(iter(self._box_format.values()), None)
-        return self._box_format.get(side) or either or "xyxy"
-
-    def _take(self, side: str, shard: int) -> dict[str, NDArray[Any]]:
-        path, dtype = self.folder / f"{side}-{shard}", self._dtype_of(side)
-        rows = np.fromfile(path, dtype) if path.exists() else np.zeros(0, dtype)
+    def _take(self, side: str, shard: int) -> Part[Any]:
+        """The rows of one side of a shard, which are not on disk any more."""
+        path = self._path(side, shard)
+        part = join([path.read_bytes()] if path.exists() else [], self._empty[side], side)
         path.unlink(missing_ok=True)
-        columns: dict[str, NDArray[Any]] = {name: rows[name].copy() for name in dtype.names or ()}
-        del rows
-        check_sources(columns, name_source=self.paths[side].__getitem__)
-        return columns
+        check_sources(row_values(part), name_source=self.paths[side].__getitem__)
+        return part
 
-    def _take_masks(self, side: str, shard: int) -> Masks | None:
-        if not self.has_masks:
-            return None
-        path = self.folder / f"{side}-{shard}-masks"
-        content = path.read_bytes() if path.exists() else b""
-        path.unlink(missing_ok=True)
-        return _joined_masks(content)
+    def _path(self, side: str, shard: int) -> Path:
+        return self.folder / f"{side}-{shard}"
 
     def finish(self) -> Result:
         """The result of all shards."""
@@ -342,7 +308,7 @@ class _DiskStore(TallyStore):
     def reduce(
         self,
         bins: Bins,
-        task: Callable[[int, Tally], Curves],
+        task: Callable[[int, Tally], Built],
         needed_again: Collection[int],  # noqa: ARG002 (all bins stay on disk)
     ) -> Reduced:
         """One bin at a time is in memory."""
@@ -370,29 +336,3 @@ def curve_bytes(protocol: Protocol, num_classes: int) -> int:
     """Memory for the curves of all classes: precision and scores, as they are drawn and as they are assembled."""
     num_cells = len(protocol.thresholds) * len(protocol.areas) * len(protocol.limits)
     return 4 * 8 * num_cells * len(protocol.recall_points) * max(num_classes, 1)
-
-
-def _packed(columns: Any, source: int, dtype: np.dtype[Any], *, has_masks: bool) -> NDArray[Any]:
-    """Columns as rows; truths without an area have NaN there. Masks have their outer boxes, to be told apart by."""
-    rows = np.zeros(len(columns), dtype)
-    rows["source"] = source
-    names = {*(dtype.names or ())}
-    poses = columns_of(columns.keypoints) if "point" in names else {}
-    for name in names - {"source"}:
-        if name in poses:
-            column: Any = poses[name]
-        elif name == "box":
-            column = columns.geometry.outer_boxes() if has_masks else columns.written_boxes[0]
-        else:
-            column = getattr(columns, name)
-        rows[name] = column if column is not None else np.nan if name == "area" else 0
-    return rows
-
-
-def _joined_masks(content: bytes) -> Masks:
-    """The masks of all blocks."""
-    parts, rest = [Masks.from_rle([])], memoryview(content)
-    while len(rest):
-        masks, rest = Masks.split_bytes(rest)
-        parts.append(masks)
-    return Masks.concatenate(parts)

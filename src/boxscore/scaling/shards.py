@@ -1,6 +1,6 @@
 """Shards: the map, in pieces, for Spark, Dask, a queue or files. A shard is some whole images of a data set."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -11,13 +11,12 @@ from boxscore._support.exceptions import InputError
 from boxscore.arrays import is_array
 from boxscore.data.dataset import ClassNames, Detections, Truths, host_ids
 from boxscore.data.geometry.box_formats import BoxFormat
-from boxscore.data.geometry.masks import Masks
+from boxscore.data.image_facts import CLASS_GROUP
 from boxscore.data.validation import as_array, as_ids
 from boxscore.pipeline import match
 from boxscore.protocol.protocol import EngineName, Protocol, ProtocolLike, as_protocol
 from boxscore.result import arrow
 from boxscore.result.tally import Tally
-from boxscore.scaling.keypoint_rows import given, keypoints_from
 
 
 def match_shard(
@@ -59,8 +58,7 @@ def match_shard(
             detections = arrow.detections_of(detections, box_format=box_format, iou_type=iou_type)
     with _named(f"{name}: truths"):
         if not isinstance(truths, Truths):
-            if rules.class_groups:
-                raise InputError(f"protocol {rules.name} {_GROUPS_REASON}: pass `Truths` with `class_groups`")
+            check_has_groups(rules, getattr(truths, "column_names", ()))
             truths = arrow.truths_of(truths, box_format=box_format, iou_type=iou_type, class_names=class_names)
     with _named(name):
         if images is not None:
@@ -124,58 +122,13 @@ def check_sources(
             raise InputError(f"image {name_image(images[index])} comes twice, with the same boxes: from {names}")
 
 
-def detections_from(rows: Mapping[str, NDArray[Any]], box_format: BoxFormat, masks: Masks | None = None) -> Detections:
-    """The detections of a shard, by their masks or keypoints, if there are any, else by their boxes."""
-    columns: dict[str, Any] = {name: rows[name] for name in ("image", "label", "score")}
-    if "point" in rows:
-        return Detections(**columns, geometry=keypoints_from(rows, is_truth=False), area=given(rows, "area"))
-    return Detections(**columns, **_shapes(rows, box_format, masks))
-
-
-_NOT_IN_TABLES = {
-    "ranges_by": "has ranges of `crowd_index`, which tables don't have",
-    "federated": "asks which classes were looked for in each image, which tables don't have",
-    "clips_boxes": "clips boxes to their images, whose sizes are not read from tables",
-    "extra_numbers": "has extra numbers, which need all verdicts in one tally",
-}
-"""Why a protocol can't be evaluated table by table, by the field of its rule."""
-
-_GROUPS_REASON = "has numbers of groups of classes, which tables don't have"
-
-
-def check_streams(protocol: Protocol) -> None:
-    """Raise `InputError` for a protocol that can't be evaluated from tables, class by class."""
-    reasons = [reason for name, reason in _NOT_IN_TABLES.items() if name in protocol.needs]
-    if protocol.class_groups:
-        reasons.append(_GROUPS_REASON)
-    if protocol.limits_per == "dataset":
-        reasons.append("has a limit over the whole dataset, which needs all verdicts in one tally")
-    if reasons:
-        rule = f"protocol {protocol.name} {reasons[0]}"
+def check_has_groups(protocol: Protocol, columns: Container[str]) -> None:
+    """Raise `InputError` for truths without the column of groups of classes that the protocol measures."""
+    if protocol.class_groups and CLASS_GROUP not in columns:
         raise InputError(
-            f"{rule}; evaluate in one process: boxscore.evaluate, or boxscore eval without --memory and ray"
+            f"protocol {protocol.name} has numbers of groups of classes: truths must have a column"
+            f" `{CLASS_GROUP}`; got none"
         )
-
-
-def _shapes(rows: Mapping[str, NDArray[Any]], box_format: BoxFormat, masks: Masks | None) -> dict[str, Any]:
-    if "point" in rows:
-        return {"geometry": keypoints_from(rows, is_truth=True)}
-    return {"box": rows["box"], "box_format": box_format} if masks is None else {"mask": masks}
-
-
-def truths_from(
-    rows: Mapping[str, NDArray[Any]],
-    box_format: BoxFormat,
-    class_names: ClassNames | None,
-    masks: Masks | None = None,
-) -> Truths:
-    """The truths of a shard; NaN in `area` stands for none."""
-    has_area = ~np.isnan(rows["area"])
-    if has_area.any() and not has_area.all():
-        raise InputError("`area` must be a column of all truths, or of none; got some of each")
-    columns: dict[str, Any] = {name: rows[name] for name in ("image", "label", "ignore")}
-    area = rows["area"] if has_area.any() else None
-    return Truths(**columns, **_shapes(rows, box_format, masks), area=area, class_names=class_names)
 
 
 @contextmanager

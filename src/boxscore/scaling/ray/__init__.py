@@ -63,8 +63,8 @@ def _evaluate(detections: Any, truths: Any, job: Job, quiet: bool, files: Sequen
         stack.enter_context(plain_errors((detections, truths), quiet, files))
         check_columns(detections, truths, job.shape)
         job = job.survey(detections, truths)
-        verdicts = job.match(detections, truths) if job.num_rows else None
-        result = reduce_tallies(RayTallyStore.of(job, verdicts), threads=1)
+        tallies = job.match(detections, truths) if job.num_rows else None
+        result = reduce_tallies(RayTallyStore.of(job, tallies), threads=1)
         warn_if_suspicious(job, result, detections, truths)
         return replace(result, num_given=job.num_detections)
 

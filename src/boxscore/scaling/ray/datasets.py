@@ -4,7 +4,7 @@ import logging
 import pickle
 import re
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import PurePosixPath
 from typing import Any
@@ -31,10 +31,10 @@ def library() -> Any:
     return ray
 
 
-def as_message(value: Any) -> Any:
-    """A value for the driver, as a table of one row."""
+def as_messages(values: Iterable[Any]) -> Any:
+    """Values for the driver, as a table with one row each."""
     kind = arrow.pyarrow().large_binary()
-    return arrow.pyarrow().table({"message": arrow.pyarrow().array([pickle.dumps(value)], kind)})
+    return arrow.pyarrow().table({"message": arrow.pyarrow().array([*map(pickle.dumps, values)], kind)})
 
 
 def messages_of(dataset: Any) -> list[Any]:

@@ -1,6 +1,6 @@
 """An evaluation on Ray: what its tasks know, and the map: rows to shards by image, shards to verdicts."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from math import ceil
 from typing import Any
@@ -10,28 +10,34 @@ from numpy.typing import NDArray
 
 from boxscore._support.exceptions import InputError
 from boxscore._support.memory_size import format_size, parse_size
+from boxscore.data.batch_keys import COVERAGE_KEYS
 from boxscore.data.dataset import ClassNames, Detections, Truths
-from boxscore.data.geometry.box_formats import BoxFormat, check_box_format, row_size
+from boxscore.data.geometry.box_formats import BoxFormat, check_box_format
 from boxscore.data.geometry.keypoints import Keypoints
 from boxscore.data.geometry.masks import Masks
+from boxscore.data.image_facts import CLASS_GROUP
 from boxscore.data.validation import RowError
 from boxscore.pipeline import match
 from boxscore.protocol.protocol import Protocol, ProtocolLike, as_protocol
-from boxscore.result import arrow
-from boxscore.result.tally import Tally, num_words
-from boxscore.scaling.keypoint_rows import columns_of
-from boxscore.scaling.ray.datasets import distinct_values, has_text, library, place_of, sources_of
-from boxscore.scaling.shards import check_sources, check_streams, detections_from, match_shard, shard_of, truths_from
+from boxscore.result import arrow, storage
+from boxscore.result.tally import Tally
+from boxscore.scaling.parts import Part, join, row_values, split_by_shard
+from boxscore.scaling.ray.datasets import (
+    as_messages,
+    distinct_values,
+    has_text,
+    library,
+    messages_of,
+    place_of,
+    sources_of,
+)
+from boxscore.scaling.shards import check_has_groups, check_sources, match_shard
 
 MATCH_BYTES = 500
 """Memory of a worker per row, detection or truth, while its shard is matched."""
 
 POINT_BYTES = 100
 """More of it per keypoint."""
-
-_IDS = ("image", "label", "truth_image", "truth_label")
-_COLUMNS = ("image", "source", "label", "score", "ignore", "area")
-
 
 MIN_MEMORY = 10_000_000
 """Of a worker, in bytes: with less, there would be so many shards that Ray only keeps track of them."""
@@ -55,21 +61,32 @@ class Names:
         return number if self.image is None else self.image[number]
 
     def numbered(self, table: Any) -> Any:
-        """The table with integers for names."""
+        """The table with integers for names; a class that has no truths is in no list."""
+        library = arrow.pyarrow()
         for name, known in (("image", self.image), ("label", self.label)):
             if known is None or name not in table.column_names:
                 continue
             values = table.column(name).to_pylist()
-            if None in values:
+            if None in values and (name == "image" or "score" in table.column_names):
                 raise RowError(name, values.index(None), "must not be null")
             if isinstance(known, Mapping):
-                unknown = next((row for row, value in enumerate(values) if value not in known), None)
+                valid = {*known, None}
+                unknown = next((row for row, value in enumerate(values) if value not in valid), None)
                 if unknown is not None:
                     raise RowError(name, unknown, f"must be a class of the truths; got {values[unknown]!r}")
-                numbers = np.array([known[value] for value in values], np.int64)
+                numbers = library.array([known.get(value) for value in values], library.int64())
             else:
-                numbers = np.searchsorted(known, np.array(values, known.dtype))
-            table = table.set_column(table.column_names.index(name), name, arrow.pyarrow().array(numbers))
+                numbers = library.array(np.searchsorted(known, np.array(values, known.dtype)))
+            table = table.set_column(table.column_names.index(name), name, numbers)
+        for name in COVERAGE_KEYS:
+            if self.label is not None and name in table.column_names:
+                number_of = self.label
+                lists = [
+                    None if labels is None else [number_of[label] for label in labels if label in number_of]
+                    for labels in table.column(name).to_pylist()
+                ]
+                numbers = library.array(lists, library.list_(library.int64()))
+                table = table.set_column(table.column_names.index(name), name, numbers)
         return table
 
 
@@ -80,6 +97,9 @@ class Job:
     protocol: Protocol
     box_format: BoxFormat
     class_names: Mapping[int, str] | None
+    class_groups: Mapping[int, str] | None = None
+    has_lists: bool = False
+    """Whether truths have the lists of labels that make their coverage."""
     memory: int
     """Of a worker, in bytes."""
     names: Names = Names()
@@ -94,7 +114,6 @@ class Job:
     ) -> "Job":
         """An evaluation with these options, or `InputError`."""
         check_box_format(box_format)
-        check_streams(as_protocol(protocol))
         limit = parse_size(memory)
         if limit < MIN_MEMORY:
             raise InputError(f"`memory` must be {format_size(MIN_MEMORY)} or more; got {format_size(limit)}")
@@ -107,20 +126,9 @@ class Job:
         return {"box_format": self.box_format, "iou_type": self.protocol.iou_type}
 
     @property
-    def _box_columns(self) -> list[str]:
-        """The columns of a box in tables of shards; masks have upright boxes around them."""
-        is_upright = self.shape != "box"
-        return [f"box_{i}" for i in range(4 if is_upright else row_size(self.box_format))]
-
-    @property
     def shape(self) -> str:
         """The column of the shapes in tables: `box`, `mask` or `keypoints`."""
         return shape_of(self.protocol)
-
-    @property
-    def has_masks(self) -> bool:
-        """Whether the shapes are masks."""
-        return self.shape == "mask"
 
     @property
     def _row_bytes(self) -> int:
@@ -139,6 +147,12 @@ class Job:
             label = {name: number for number, name in class_names.items()}
             if len(label) < len(class_names):
                 raise InputError("`class_names` must have each name once, as classes are text; got one twice")
+        schema = truths.schema()
+        columns = [] if schema is None else schema.names
+        groups = None
+        if self.protocol.class_groups and columns:
+            check_has_groups(self.protocol, columns)
+            groups = _class_groups(truths, label)
         num_detections = detections.count()
         num_rows = num_detections + truths.count()
         num_workers = ceil(library().cluster_resources().get("CPU", 1))
@@ -147,6 +161,8 @@ class Job:
         return replace(
             self,
             class_names=class_names,
+            class_groups=groups,
+            has_lists=COVERAGE_KEYS[0] in columns,
             names=Names(image=image, label=label),
             num_rows=num_rows,
             num_detections=num_detections,
@@ -154,7 +170,7 @@ class Job:
         )
 
     def match(self, detections: Any, truths: Any) -> Any:
-        """The verdicts of all shards, as a dataset of Arrow tables."""
+        """The tallies of all shards, as a dataset with one row per shard."""
         from ray.data.expressions import monotonically_increasing_id
 
         sides = [
@@ -167,113 +183,90 @@ class Job:
         return groups.map_groups(self.match_rows, batch_format="pyarrow").materialize()
 
     def check(self, table: Any, is_truth: bool) -> Any:
-        """Rows as they are sent to shards: validated, numbered, each with its shard."""
+        """Validate and number a block of rows; give one row per shard, with the bytes of its part of the block."""
         side = "truths" if is_truth else "detections"
+        rows: Any
+        facts = None
         try:
             numbered = self.names.numbered(table.drop_columns(["row"]))
-            rows: Any = (
-                arrow.truths_of(numbered, **self.shapes, class_names=self.class_names)
-                if is_truth
-                else arrow.detections_of(numbered, **self.shapes)
-            )
+            if is_truth:
+                rows, facts = arrow.truth_rows_of(numbered, **self.shapes, class_names=self.class_names)
+                facts = None if facts is None else facts.needed_by(self.protocol)
+            else:
+                rows = arrow.detections_of(numbered, **self.shapes)
         except RowError as error:
             raise InputError(f"{place_of(table, error.row, side)}: `{error.column}` {error.rule}") from None
         except InputError as error:
             raise InputError(f"{place_of(table, 0, side)}: {error}") from None
-        return self._shard_rows(table, rows, is_truth)
-
-    def _shard_rows(self, table: Any, rows: Any, is_truth: bool) -> Any:
-        num = table.num_rows
-        image = np.asarray(rows.image, np.int64)
-        more: dict[str, Any] = {}
-        if self.shape == "keypoints":
-            poses = columns_of(rows.keypoints)
-            box = poses["box"]
-            more = {name: arrow.list_column(poses[name]) for name in ("point", "third")}
-            more["num_labelled"] = poses["num_labelled"]
-        elif self.has_masks:
-            # Masks have their outer boxes beside them, by which a shard that was given twice is found.
-            box = np.asarray(rows.geometry.outer_boxes(), np.float64)
-            more = {"mask": arrow.column_of(rows.mask)}
-        else:
-            box = np.asarray(rows.written_boxes[0], np.float64)
-
-        def column(name: str, default: Any) -> Any:
-            values = getattr(rows, name, None)
-            return np.full(num, default) if values is None else np.asarray(values, type(default))
-
-        return arrow.pyarrow().table(
+        first = table.column("row")[0].as_py() if table.num_rows else 0
+        has_label = table.column("label").is_valid() if is_truth else None
+        source = sources_of(table if has_label is None else table.filter(has_label))
+        parts = dict(split_by_shard(Part(rows, source, facts), self.num_shards))
+        library = arrow.pyarrow()
+        return library.table(
             {
-                "shard": shard_of(image, self.num_shards),
-                "is_truth": np.full(num, is_truth),
-                "row": table.column("row"),
-                "source": sources_of(table),
-                "image": image,
-                "label": np.asarray(rows.label, np.int64),
-                "score": column("score", 0.0),
-                **{name: np.ascontiguousarray(box[:, i]) for i, name in enumerate(self._box_columns)},
-                "ignore": column("ignore", False),
-                # NaN stands for no area at all; all truths have one, or none has.
-                "area": column("area", np.nan),
-                **more,
+                "shard": library.array(list(parts), library.int64()),
+                "is_truth": library.array([is_truth] * len(parts), library.bool_()),
+                # The number of the block's first row: tasks finish in any order.
+                "row": library.array([first] * len(parts), library.int64()),
+                "part": library.array(list(parts.values()), library.large_binary()),
             }
         )
 
     def match_rows(self, table: Any) -> Any:
-        """The verdicts of a shard."""
+        """Match one shard; give its tally as bytes."""
         shard = f"shard {table.column('shard')[0]} of {self.num_shards}"
-        order = np.argsort(table.column("row").to_numpy(), kind="stable")  # tasks finish in any order
-        columns = {name: table.column(name).to_numpy()[order] for name in (*_COLUMNS, "is_truth")}
-        columns["box"] = np.stack([table.column(name).to_numpy()[order] for name in self._box_columns], axis=1)
-        if self.shape == "keypoints":
-            columns["num_labelled"] = table.column("num_labelled").to_numpy()[order]
-        is_truth = columns.pop("is_truth")
-        detections, truths = (
-            {name: column[rows] for name, column in columns.items()} for rows in (~is_truth, is_truth)
+        table = table.take(np.argsort(table.column("row").to_numpy(), kind="stable"))
+        empty = self._no_rows()
+        is_truth = table.column("is_truth")
+        found, there = (
+            join((each.as_buffer() for each in table.filter(rows).column("part")), empty[side], side)
+            for side, rows in (("detections", arrow.pyarrow().compute.invert(is_truth)), ("truths", is_truth))
         )
-        if self.shape == "keypoints":
-            detections |= self._points(table, order[~is_truth], f"{shard}: detections")
-            truths |= self._points(table, order[is_truth], f"{shard}: truths")
-        for rows in (detections, truths):
-            check_sources(rows, name_source="source {}".format, name_image=self.names.name_image)
-        masks, truth_masks = None, None
-        if self.has_masks:
-            every = arrow.masks_of(table.column("mask")).take(order)
-            masks, truth_masks = every.take(~is_truth), every.take(is_truth)
-        tally = match_shard(
-            detections_from(detections, self.box_format, masks),
-            truths_from(truths, self.box_format, self.class_names, truth_masks),
-            self.protocol,
-            name=shard,
-            threads=1,
-        )
-        # One schema for all shards, whatever their ids; and an index for each row, to get them in order again.
-        verdicts = arrow.verdict_table(replace(tally, **{key: getattr(tally, key).astype(np.int64) for key in _IDS}))
-        return verdicts.append_column("index", arrow.pyarrow().array(np.arange(verdicts.num_rows)))
+        for part in (found, there):
+            check_sources(row_values(part), name_source="source {}".format, name_image=self.names.name_image)
+        truths = replace(there.rows, class_names=self.class_names, class_groups=self.class_groups)
+        if there.facts is not None:
+            truths = there.facts.completed(truths, has_lists=self.has_lists)
+        return as_tally_row(match_shard(found.rows, truths, self.protocol, name=shard, threads=1))
 
-    @staticmethod
-    def _points(table: Any, rows: Any, place: str) -> dict[str, Any]:
-        """The points of some rows, and what else each has."""
-        try:
-            lists = {name: table.column(name).take(arrow.pyarrow().array(rows)) for name in ("point", "third")}
-            return {
-                name: arrow.number_lists(each, "keypoints", arrow.size_of_lists(each)) for name, each in lists.items()
-            }
-        except RowError as error:
-            raise InputError(f"{place}: must have as many keypoints in every row; one {error.rule}") from None
-
-    def tally_of(self, table: Any) -> Tally:
-        """The rows of a table of verdicts, those of an image in the order in which they were matched."""
-        table = table.combine_chunks()
-        columns: dict[str, Any] = arrow.rows_of(
-            table.take(np.lexsort((table.column("index").to_numpy(), table.column("image").to_numpy()))),
-            num_words(self.protocol),
-        )
-        classes = np.union1d(columns["label"], columns["truth_label"])
-        return Tally(protocol=self.protocol, classes=classes, **columns)
+    def _no_rows(self) -> dict[str, Any]:
+        """No rows of each side."""
+        nothing: dict[str, Any] = {"image": [], "label": [], self.shape: []}
+        nothing |= {"box_format": self.box_format} if self.shape == "box" else {}
+        return {"detections": Detections(**nothing, score=[]), "truths": Truths(**nothing)}
 
     def empty_tally(self) -> Tally:
         """The tally of no images, with the names of the classes."""
-        nothing: dict[str, Any] = {"image": [], "label": [], self.shape: []}
-        nothing |= {"box_format": self.box_format} if self.shape == "box" else {}
-        return match(Detections(**nothing, score=[]), Truths(**nothing, class_names=self.class_names), self.protocol)
+        empty = self._no_rows()
+        truths = replace(empty["truths"], class_names=self.class_names, class_groups=self.class_groups)
+        return match(empty["detections"], truths, self.protocol)
+
+
+def _class_groups(truths: Any, label: Mapping[str, int] | None) -> dict[int, str]:
+    """The group of each class, from the rows of the truths."""
+    names = Names(label=label)
+
+    def groups(table: Any) -> Any:
+        return as_messages([arrow.class_groups_of(names.numbered(table))])
+
+    columns = truths.select_columns(["label", CLASS_GROUP])
+    found: dict[int, str] = {}
+    for part in messages_of(columns.map_batches(groups, batch_format="pyarrow", batch_size=None)):
+        for number, group in part.items():
+            if found.setdefault(number, group) != group:
+                both = f"{found[number]!r} and {group!r}"
+                raise InputError(f"`{CLASS_GROUP}` of class {number} must be one; got {both}")
+    return found
+
+
+def as_tally_row(tally: Tally, **more: Any) -> Any:
+    """A tally as a table of one row. `more`: values of further columns."""
+    library = arrow.pyarrow()
+    content = library.array([storage.to_bytes(tally)], library.large_binary())
+    return library.table({"tally": content} | {name: library.array([value]) for name, value in more.items()})
+
+
+def tallies_of(table: Any) -> Iterator[Tally]:
+    """The tallies of a table, one at a time."""
+    return (storage.from_bytes(each.as_buffer()) for each in table.column("tally"))

@@ -11,7 +11,8 @@ import numpy as np
 from boxscore._support.exceptions import InputError
 from boxscore.data.geometry.box_formats import BoxFormat, is_oriented
 from boxscore.data.geometry.boxes import to_xywh
-from boxscore.formats import table_keypoints, table_masks, tables
+from boxscore.data.image_facts import SIZES
+from boxscore.formats import table_facts, table_keypoints, table_masks, tables
 from boxscore.formats.tables import Table
 from boxscore.result import arrow
 from boxscore.scaling.ray.datasets import library, readable, settings_of
@@ -65,6 +66,7 @@ class Files:
             "ignore": table.find(*tables.IGNORES),
             "area": table.find("area"),
             "mask": table.need("mask", *table_masks.NAMES) if shape == "mask" else None,
+            **({} if has_scores else {name: table.find(name) for name in (*table_facts.NAMES, *SIZES)}),
         }
         if shape == "keypoints":
             more["keypoints"] = table.need("keypoints", table_keypoints.NAME)

@@ -5,12 +5,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from boxscore.engines.bins import Bins
-from boxscore.engines.map_reduce import Reduced, T, TallyStore
+from boxscore.engines.map_reduce import Built, Reduced, T, TallyStore
 from boxscore.result import arrow, storage
-from boxscore.result.curves import Curves
-from boxscore.result.tally import Tally
-from boxscore.scaling.ray.datasets import as_message, messages_of
-from boxscore.scaling.ray.job import Job
+from boxscore.result.tally import Tally, joined
+from boxscore.scaling.ray.datasets import as_messages, messages_of
+from boxscore.scaling.ray.job import Job, as_tally_row, tallies_of
 
 DRAW_BYTES = 250
 """Memory of a worker per detection while its bin is drawn."""
@@ -18,53 +17,53 @@ DRAW_BYTES = 250
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RayTallyStore(TallyStore):
-    """The verdicts of all shards as a dataset of Arrow tables, in blocks that may have several shards, or part of one.
+    """The tallies of all shards as a dataset, one row per shard.
 
     It is None if there are neither detections nor truths: Ray can't group what has no rows.
     """
 
     job: Job
-    verdicts: Any | None
+    tallies: Any | None
     bin_size: int
     is_local = False
 
     @classmethod
-    def of(cls, job: Job, verdicts: Any | None) -> "RayTallyStore":
+    def of(cls, job: Job, tallies: Any | None) -> "RayTallyStore":
         """A store with bins that fit in the memory of a worker."""
-        return cls(job, verdicts, max(1, job.memory // DRAW_BYTES))
+        return cls(job, tallies, max(1, job.memory // DRAW_BYTES))
 
     def map(self, task: Callable[[Tally], T]) -> list[T]:
-        """One result per block."""
+        """One result per shard."""
         results = [task(self.job.empty_tally())]  # it has the names of the classes
-        if self.verdicts is not None:
+        if self.tallies is not None:
 
             def run(table: Any) -> Any:
-                return as_message(task(self.job.tally_of(table)))
+                return as_messages(task(tally) for tally in tallies_of(table))
 
-            results += messages_of(_map_blocks(self.verdicts, run))
+            results += messages_of(_map_blocks(self.tallies, run))
         return results
 
-    def reduce(self, bins: Bins, task: Callable[[int, Tally], Curves], needed_again: Collection[int]) -> Reduced:
+    def reduce(self, bins: Bins, task: Callable[[int, Tally], Built], needed_again: Collection[int]) -> Reduced:
         """One task per bin, after a shuffle; only the results come to this process, and rows one bin at a time."""
 
-        def number(table: Any) -> Any:
-            """The detections among some verdicts, each with its bin."""
-            table = table.filter(arrow.pyarrow().compute.invert(table.column("is_truth")))
-            columns = {name: table.column(name).to_numpy() for name in ("label", "score", "image")}
-            return table.append_column("bin", arrow.pyarrow().array(bins.bin_of(**columns)))
+        def split(table: Any) -> Any:
+            """The detections of some shards by bin."""
+            pieces = (piece for tally in tallies_of(table) for piece in bins.split(tally))
+            rows = [as_tally_row(piece, bin=number) for number, piece in pieces]
+            return arrow.pyarrow().concat_tables([*rows, as_tally_row(self.job.empty_tally(), bin=0).slice(1)])
 
         def run(table: Any) -> Any:
             """What the task makes of a bin; with its rows, if they are needed again."""
             number = table.column("bin")[0].as_py()
-            rows = self.job.tally_of(table)
+            rows = joined(list(tallies_of(table)))
             content = [storage.to_bytes(rows) if number in needed_again else None]
             return (
-                as_message((number, task(number, rows)))
+                as_messages([(number, task(number, rows))])
                 .append_column("bin", arrow.pyarrow().array([number]))
                 .append_column("rows", arrow.pyarrow().array(content, arrow.pyarrow().large_binary()))
             )
 
-        groups = _map_blocks(self.verdicts, number).groupby("bin", num_partitions=max(1, bins.num_bins))
+        groups = _map_blocks(self.tallies, split).groupby("bin", num_partitions=max(1, bins.num_bins))
         drawn = groups.map_groups(run, batch_format="pyarrow").materialize()
 
         def load(number: int) -> Tally:
