@@ -266,9 +266,7 @@ private:
         const uint64_t state = judge(row, unmatched_state(row, work.shapes[index]), work);
         if constexpr (!Recorder::kIsActive) {
             tally_.state[first_out + entry] = static_cast<State>(state);
-            if (!tally_.trace.is_wanted || work.taken == kNone) return;
-            tally_.trace.taken[first_out + entry] = truth_row(work.taken, work);
-            tally_.trace.taken_similarity[first_out + entry] = work.similarity;
+            if (notes_takes_) write_take(first_out + entry, work);
         }
     }
 
@@ -277,7 +275,6 @@ private:
         CandidateList<Policy>& candidates = work.candidates;
         if (work.truths.has_groups) split_off_groups(work);
         if (rules_.matching == Matching::best && candidates.size > 1) candidates.size = 1;
-        work.taken = kNone;
         for (size_t w = 0; w < num_words_; ++w) {
             Verdicts verdicts = notes_takes_ ? take_and_note(row, w, work) : take_truths<false>(row, w, work);
             if (work.truths.has_groups) take_groups(row, w, work, verdicts);
@@ -322,7 +319,17 @@ private:
     }
 
     // Out of line, as few ask for it.
-    BOXSCORE_NOINLINE Verdicts take_and_note(uint32_t row, size_t w, Workspace& work) const { return take_truths<true>(row, w, work); }
+    BOXSCORE_NOINLINE Verdicts take_and_note(uint32_t row, size_t w, Workspace& work) const {
+        if (w == 0) work.taken = kNone;
+        return take_truths<true>(row, w, work);
+    }
+
+    // Writes the truth that the detection of a row has taken.
+    BOXSCORE_NOINLINE void write_take(size_t out, const Workspace& work) const {
+        if (!tally_.trace.is_wanted || work.taken == kNone) return;
+        tally_.trace.taken[out] = truth_row(work.taken, work);
+        tally_.trace.taken_similarity[out] = work.similarity;
+    }
 
     // Moves groups out of the candidates.
     void split_off_groups(Workspace& work) const {
