@@ -9,8 +9,8 @@ import numpy as np
 
 from boxscore._support.exceptions import InputError
 from boxscore._support.threads import num_threads
-from boxscore.arrays import is_in_host_memory, library
-from boxscore.data.dataset import Detections, Truths, check_labels_are_named, host_ids, pooled, pooling_order
+from boxscore.arrays import is_in_host_memory, library, to_numpy
+from boxscore.data.dataset import Detections, Truths, check_labels_are_named, host_ids, pooled, pooled_order
 from boxscore.data.preparation import common_iou_type, prepare, prepare_rows
 from boxscore.engines.map_reduce import finish_tallies, finish_within_limit
 from boxscore.engines.native import compiled_engine as native
@@ -107,7 +107,7 @@ def match(
     inputs = Inputs(prepared.detections, prepared.truths)
     tally = _match(*_sides_for_engine(inputs, rules, engine), rules, threads, is_traced=trace)
     if trace and rules.class_agnostic:
-        tally = tally.traced_to(pooling_order(inputs.detections), pooling_order(inputs.truths))
+        tally = tally.traced_to(*(pooled_order(to_numpy(side.label)) for side in inputs))
     return tally.traced_to(prepared.row, prepared.truth_row) if trace else tally
 
 

@@ -484,7 +484,7 @@ def host_areas(columns: "Detections | Truths", protocol: Protocol) -> NDArray[An
 
 def pooled(columns: Columns) -> Columns:
     """The same rows as one class, sorted by the label they had: COCO breaks ties between classes that way."""
-    order = pooling_order(columns)
+    order = pooled_order(to_numpy(columns.label))
     one_class: dict[str, Any] = {"label": np.full(order.size, POOLED)}
     if isinstance(columns, Truths):
         if columns.coverage is not None:
@@ -493,9 +493,9 @@ def pooled(columns: Columns) -> Columns:
     return replace(columns, **_rows(columns, order) | one_class)
 
 
-def pooling_order(columns: Detections | Truths) -> NDArray[np.int64]:
-    """The rows in the order that `pooled` gives them. Shape (N,)."""
-    return np.argsort(to_numpy(columns.label), kind="stable")
+def pooled_order(label: NDArray[Any]) -> NDArray[np.int64]:
+    """The order of rows as one class: by the label they had, as COCO breaks ties between classes. Shape (N,)."""
+    return np.argsort(label, kind="stable")
 
 
 def take(columns: Columns, is_kept: NDArray[np.bool_]) -> Columns:

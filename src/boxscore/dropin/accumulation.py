@@ -23,7 +23,7 @@ _FAR = 2.0**31
 """A recall that no curve reaches, for the points beyond it."""
 
 
-_LINE = " {:<18} {} @[ IoU={:<9} | area={:>6s} | maxDets={:>3d} {}] = {:0.3f}"
+LINE = " {:<18} {} @[ IoU={:<9} | area={:>6s} | maxDets={:>3d} {}] = {:0.3f}"
 
 
 class Arrays(NamedTuple):
@@ -300,4 +300,4 @@ def text_of(line: Line, value: float, params: Params, classes: str = "") -> str:
     first, last = params.iouThrs[0], params.iouThrs[-1]
     thresholds = f"{first:0.2f}:{last:0.2f}" if line.threshold is None else f"{line.threshold:0.2f}"
     title, kind = ("Average Recall", "(AR)") if line.is_recall else ("Average Precision", "(AP)")
-    return _LINE.format(title, kind, thresholds, line.area, line.limit, classes, value)
+    return LINE.format(title, kind, thresholds, line.area, line.limit, classes, value)

@@ -20,7 +20,7 @@ from boxscore._support.exceptions import InputError
 from boxscore._support.lazy import Lazy, LazyField
 from boxscore._support.threads import num_threads
 from boxscore.data.coverage import NOT_COVERED, NOT_EXHAUSTIVE, Coverage, Pairs
-from boxscore.data.dataset import Detections, Truths
+from boxscore.data.dataset import Detections, Truths, pooled_order
 from boxscore.data.geometry import Geometry
 from boxscore.data.geometry.keypoints import Keypoints
 from boxscore.data.geometry.masks import Masks
@@ -462,8 +462,7 @@ class ImageClassIndex:
     def _ordered(self, row: Rows, image: Ints, label: Ints) -> tuple[Rows, Ints, Ints]:
         if not self.is_pooled:
             return row, image, label
-        # as in COCO: of equal scores, that of the earlier class ranks first
-        order = np.lexsort((label, image))
+        order = pooled_order(label)
         return (order if row is ALL else row[order]), image[order], np.zeros_like(label)
 
 

@@ -15,7 +15,7 @@ from boxscore._support.exceptions import InputError
 from boxscore._support.lazy import Lazy
 from boxscore.data.batch_keys import COVERAGE_KEYS
 from boxscore.dropin import mask
-from boxscore.dropin.accumulation import Arrays, LazyEntries, accumulate, build, mean_of
+from boxscore.dropin.accumulation import LINE, Arrays, LazyEntries, accumulate, build, mean_of
 from boxscore.dropin.evaluated_rows import (
     DetectionColumns,
     EvaluationColumns,
@@ -35,9 +35,6 @@ from boxscore.dropin.lvis_dataset import LVIS, Dict, LVISResults, UnsupportedTyp
 from boxscore.dropin.params import LVISParams, coco_params
 from boxscore.dropin.store import get_lazy
 from boxscore.result.tally import FALSE, TRUE, Tally
-
-_LINE = " {:<18} {} @[ IoU={:<9} | area={:>6s} | maxDets={:>3d} catIds={:>3s}] = {:0.3f}"
-
 
 _NAMES = {
     "dtIds": "dt_ids",
@@ -271,7 +268,7 @@ class LVISEval(StepwiseEvaluation):
                 iou = f"{float(key[2:]) / 100:0.2f}"
             area = mark if mark and mark in "sml" else "all"
             group = mark if mark and mark in "rcf" else "all"
-            print(_LINE.format(title, kind, iou, area, self.params.max_dets, group, value))
+            print(LINE.format(title, kind, iou, area, self.params.max_dets, f"catIds={group:>3s}", value))
 
     def get_results(self) -> "OrderedDict[str, Any]":
         """The numbers by name."""
