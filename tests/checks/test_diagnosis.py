@@ -185,6 +185,30 @@ def test_every_entrance_asks_about_angles() -> None:
         metric.compute()
 
 
+@pytest.mark.parametrize("side", [0, 1])
+def test_fractions_beside_pixels_are_told_apart(side: int) -> None:
+    """By their numbers, where no size of an image is known."""
+    columns: list[Any] = [*data()]
+    columns[1] = replace(columns[1], image_sizes=None)
+    columns[side] = replace(columns[side], geometry=boxes(columns[side], columns[side].box / [*SIZE, *SIZE]))
+    told = look(*columns)
+    assert told is not None
+    names = ["`preds`", "`targets`"][:: 1 - 2 * side]
+    fractions = f"the boxes of {names[0]} look like fractions of the image's size"
+    assert str(told).startswith(f"{fractions}, and the boxes of {names[1]} like pixels; multiply the fractions by")
+
+
+def test_labels_that_no_truth_has_are_told() -> None:
+    """Where no shift, order or mapping explains them."""
+    found, truths = data()
+    told = look(replace(found, label=np.random.default_rng(1).integers(70, 80, len(found))), truths)
+    assert told is not None
+    assert told.kind == "foreign-labels"
+    assert (
+        str(told) == "no label of `preds` (70, 71, 72, …) is one of `targets` (1, 2, 3, …): give both the same labels"
+    )
+
+
 def test_a_mistake_has_its_numbers_as_values() -> None:
     """Programs need not read them in the message."""
     found, truths = data()

@@ -156,9 +156,9 @@ class TestCommand:
         main(["check", str(tmp_path / "truths"), str(tmp_path / "right")])
         assert "only if" not in capsys.readouterr().out
         main(["check", str(tmp_path / "truths"), str(tmp_path / "wrong")])
-        assert f" detections of 60 overlap a truth {title}" in capsys.readouterr().out
+        assert f" of the 60 best of the detections overlap a truth {title}" in capsys.readouterr().out
         main(["eval", str(tmp_path / "truths"), str(tmp_path / "wrong")])
-        assert f" detections of 60 overlap a truth {title}" in capsys.readouterr().err
+        assert f" of the 60 best of {tmp_path / 'wrong'} overlap a truth {title}" in capsys.readouterr().err
 
     def test_degrees_in_radians(self, tmp_path: Path, capsys: Any) -> None:
         """An angle of 45 radians is none."""

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from boxscore.checks.checklist import Check
 from boxscore.checks.file_checks import PAIR_CHECKS, ROW_CHECKS, TRUTH_CHECKS
 from boxscore.checks.mistakes import CHECKS
 from boxscore.checks.shape_checks import SHAPE_CHECKS
@@ -66,7 +67,7 @@ def test_a_page_runs_as_it_stands(
 
 def test_every_kind_of_finding_is_in_the_docs() -> None:
     """And no other."""
-    checks = (*ROW_CHECKS, *TRUTH_CHECKS, *PAIR_CHECKS, *SHAPE_CHECKS, *CHECKS)
+    checks: tuple[Check[Any], ...] = (*ROW_CHECKS, *TRUTH_CHECKS, *PAIR_CHECKS, *SHAPE_CHECKS, *CHECKS)
     kinds = {check.kind for check in checks} | {"changed-in-reading", "pycocotools-differs"}
     kinds |= {"unreadable", "refused", "invalid-mask", "invalid-keypoints"}
     text = (ROOT / "docs" / "reference" / "commands.md").read_text()

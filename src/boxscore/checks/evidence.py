@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 import boxscore._compiled as _compiled
 from boxscore.data.dataset import Detections, Truths
 from boxscore.data.geometry.box_formats import BoxFormat
-from boxscore.data.geometry.boxes import iou_of_measured, look_like_fractions, measure, sizes, to_xyxy
+from boxscore.data.geometry.boxes import PREFIX, iou_of_measured, look_like_fractions, measure, sizes, to_xyxy
 from boxscore.engines.native.pairs import nearest, side
 from boxscore.protocol.protocol import Protocol
 
@@ -23,8 +23,6 @@ Ids = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
-PREFIX = 32
-"""Rows that usually show that a check need not look at all of them."""
 MIN_BOXES = 10
 """Fewer boxes than this say nothing about format, unit, precision and labels."""
 MIN_PIXELS = 10
@@ -91,24 +89,19 @@ def find_other_format(
     """
     if len(box) < MIN_BOXES:
         return None
-    others: dict[str, BoxFormat] = {"xywh": "xyxy", "xyxy": "xywh"}
     has_size = np.zeros(len(box), bool) if size is None else ~np.isnan(size[:, 0])
-    if declared in others:
-        other = others[declared]
-        is_negative: Flags = np.stack(sizes(box, declared), axis=1).min(axis=1) < 0
-        is_fitting: Flags = np.stack(sizes(box, other), axis=1).min(axis=1) >= 0
-        why = "are of negative size"
-        if size is not None and has_size.sum() >= MIN_BOXES:
-            is_negative |= reaches_beyond(corners_of(box, declared), size, 0.1 * size)
-            is_fitting &= ~reaches_beyond(corners_of(box, other), size, 0.01 * size)
-            is_negative, judged, why = is_negative & has_size, has_size, f"{why}, or far outside of their image,"
-        elif declared == "xyxy":
-            judged = np.ones(len(box), bool)
-        else:
-            judged = np.zeros(len(box), bool)
-        if judged.any():
-            is_other = is_negative[judged].mean() >= MIN_MISPLACED and is_fitting[judged].mean() >= MIN_FITTING
-            return OtherFormat(other, is_negative, why) if is_other else None
+    is_measured = size is not None and has_size.sum() >= MIN_BOXES
+    if declared == "xyxy" or (declared == "xywh" and is_measured):
+        other: BoxFormat = "xyxy" if declared == "xywh" else "xywh"
+        is_bad: Flags = np.stack(sizes(box, declared), axis=1).min(axis=1) < 0
+        is_good: Flags = np.stack(sizes(box, other), axis=1).min(axis=1) >= 0
+        why, judged = "are of negative size", np.ones(len(box), bool)
+        if size is not None and is_measured:
+            is_bad = (is_bad | reaches_beyond(corners_of(box, declared), size, 0.1 * size)) & has_size
+            is_good &= ~reaches_beyond(corners_of(box, other), size, 0.01 * size)
+            why, judged = f"{why}, or far outside of their image,", has_size
+        is_other = is_bad[judged].mean() >= MIN_MISPLACED and is_good[judged].mean() >= MIN_FITTING
+        return OtherFormat(other, is_bad, why) if is_other else None
     if look_like_corners(box, declared):
         x, y = ("cx", "cy") if declared == "cxcywh" else ("x", "y")
         return OtherFormat("xyxy", np.ones(len(box), bool), f"have width > {x} and height > {y}")

@@ -299,6 +299,7 @@ def _likely_mistakes(
         box_format="`--box-format {}` may read them so",
         truth_box_format="convert them",
         both_formats="are both {}? Convert them",
+        angles="`--box-format {}` reads them so",
         labels="in the file",
         class_names="put a name for 0 in front" if has_names else None,
     )

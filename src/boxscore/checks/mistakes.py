@@ -66,6 +66,8 @@ class Remedies(NamedTuple):
     truth_box_format: str = "give both in the metric's `box_format`"
     both_formats: str = "did you mean box_format='{}'?"
     """How both sides are read in another format, `{}`."""
+    angles: str = "box_format='{}' reads them so"
+    """How angles of another convention, `{}`, are read."""
     labels: str = "before `update`"
     """Where labels are changed."""
     classes: str = "give both the same labels"
@@ -87,12 +89,13 @@ class Mistake:
     def of(cls, check: Check[Any], found: Evidence, remedies: Remedies) -> "Mistake":
         """The mistake in the words of an entrance.
 
-        Facts named `sides` and `remedy` are names of fields of `Remedies`.
+        The fact `remedy` is the name of a field of `Remedies`; lists, such as `sides`, have several.
         """
         names = remedies._asdict()
-        facts = dict(found.facts)
-        if "sides" in facts:
-            facts["sides"] = " and ".join(names[each] for each in facts["sides"])
+        facts = {
+            key: " and ".join(names[each] for each in value) if isinstance(value, list) else value
+            for key, value in found.facts.items()
+        }
         if "remedy" in facts:
             facts["remedy"] = names[facts["remedy"]].format(facts.get("other"))
         return cls(kind=check.kind, evidence=found, message=replace(found, facts=facts).fill(check.title, **names))
@@ -152,9 +155,9 @@ def unlike_sizes(detections: Detections, truths: Truths) -> Evidence | None:
 
 def _different_units(batch: Batch) -> Iterable[Evidence]:
     boxes = batch.boxes
-    for own, other in ((0, 1), (1, 0)):
-        if have_different_units(boxes[own], boxes[other]):
-            return [Evidence(num=len(boxes[own]), facts={"sides": [_SIDES[own]], "pixels": _SIDES[other]})]
+    for name, (own, other) in zip(_SIDES, (boxes, boxes[::-1]), strict=True):
+        if have_different_units(own, other):
+            return [Evidence(num=len(own), facts={"sides": [name], "others": [*{*_SIDES} - {name}]})]
     return ()
 
 
@@ -166,7 +169,7 @@ def _fractions(batch: Batch) -> Iterable[Evidence]:
     if protocol.pixels == "inclusive":
         effects.append("every box becomes one pixel wider and higher")
     if effects and all(len(box) >= MIN_BOXES and look_like_fractions(box) for box in batch.boxes):
-        yield Evidence(num=len(batch.detections), facts={"sides": _SIDES, "effects": " and ".join(effects)})
+        yield Evidence(num=len(batch.detections), facts={"sides": [*_SIDES], "effects": " and ".join(effects)})
 
 
 def _implausible_format(batch: Batch) -> Iterable[Evidence]:
@@ -217,7 +220,7 @@ _MASK_SIZES = Check(
 _UNITS = Check(
     "unit",
     _different_units,
-    "the boxes of {sides} look like fractions of the image's size, and the boxes of {pixels} like pixels; multiply the"
+    "the boxes of {sides} look like fractions of the image's size, and the boxes of {others} like pixels; multiply the"
     " fractions by the image's width and height",
 )
 INPUT_CHECKS: Sequence[Check[Batch]] = (
@@ -388,7 +391,7 @@ def _resizings(sample: _Sample) -> Iterator[_Reading]:
         # Boxes around points are smaller than boxes of bodies, so the factor is rough.
         what, change = ("boxes", _shown_change(each)) if sample.has_boxes else ("shapes", "scaled")
         changed = boxes_on(Detections, image, each.corner)
-        facts = {"what": what, "change": change, "factors": each.factors.tolist()}
+        facts = {"what": what, "change": change, "factors": tuple(each.factors.tolist())}
         yield _Reading(num=len(image), facts=facts, detections=changed, num_fitted=each.num_fitted)
 
 
@@ -488,12 +491,15 @@ class _Angles(NamedTuple):
         some = take(detections, is_best)
         return cls(some, truths, _are_overlapping(some, some.oriented_boxes.rectangles(), truths))
 
-    def gained(self, change: Callable[[Floats], Floats]) -> Iterable[Evidence]:
-        """Evidence if many detections overlap a truth only with other boxes. `change`: cx, cy, w, h, radians."""
+    def gained(self, change: Callable[[Floats], Floats], other: str = "") -> Iterable[Evidence]:
+        """Evidence if many detections overlap a truth only with other boxes.
+
+        `change` gets and gives cx, cy, width, height, radians; `other`: the box format that reads them so.
+        """
         box = change(self.detections.oriented_boxes.rectangles())
         num = int((_are_overlapping(self.detections, box, self.truths) & ~self.is_overlapping).sum())
         if num >= max(MIN_OVERLAPS, MIN_SHARE * len(self.detections)):
-            yield Evidence(num=num, facts={"rows": len(self.detections)})
+            yield Evidence(num=num, facts={"rows": len(self.detections), "other": other, "remedy": "angles"})
 
 
 def _are_overlapping(some: Detections, box: Floats, truths: Truths) -> NDArray[np.bool_]:
@@ -513,16 +519,16 @@ ANGLE_CHECKS: Sequence[Check[_Angles]] = (
     ),
     Check(
         "turned-backwards",
-        lambda angles: angles.gained(lambda box: box * [1, 1, 1, 1, -1]),
-        f"{_ONLY_IF}angles turn the other way: cxcywha:radians:ccw or cxcywha:degrees:ccw as the box format reads them"
-        " so",
+        lambda angles: angles.gained(lambda box: box * [1, 1, 1, 1, -1], "cxcywha:radians:ccw"),
+        f"{_ONLY_IF}angles turn the other way: {{remedy}}, cxcywha:degrees:ccw if they are degrees",
     ),
     Check(
         "radians-as-degrees",
         lambda angles: angles.gained(
-            lambda box: np.concatenate([box[:, :4], np.remainder(np.degrees(box[:, 4:]), 2 * np.pi)], axis=1)
+            lambda box: np.concatenate([box[:, :4], np.remainder(np.degrees(box[:, 4:]), 2 * np.pi)], axis=1),
+            "cxcywha:radians",
         ),
-        f"{_ONLY_IF}angles are radians, read as degrees: cxcywha:radians as the box format reads them so",
+        f"{_ONLY_IF}angles are radians, read as degrees: {{remedy}}",
     ),
 )
 """Conventions of the angles of oriented boxes."""
@@ -797,10 +803,8 @@ class Watch:
             detections = take(detections, np.isin(host_ids(detections.image), images))
             truths = take(truths, np.isin(host_ids(truths.image), images))
         if not self._batches:
-            self._formats, self._class_names = (
-                (detections.written_boxes[1], truths.written_boxes[1]),
-                truths.class_names,
-            )
+            self._formats = detections.written_boxes[1], truths.written_boxes[1]
+            self._class_names = truths.class_names
         self._batches.append(_CopiedBatch(_copied(detections), _copied(truths)))
         self._num_rows += max(len(detections), len(truths))
 

@@ -36,6 +36,7 @@ def warn_if_suspicious(options: argparse.Namespace, path: str, result: "Result")
         box_format=_BOX_FORMAT.get(detected, "write them in the format's own way"),
         truth_box_format="convert them",
         both_formats="are both {}? Convert them",
+        angles="`--box-format {}` reads them so",
         labels="`--map-classes` does that",
         classes="`--map-classes` says which is which",
         class_names="put a name for 0 in front" if options.names is not None else None,

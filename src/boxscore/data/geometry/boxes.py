@@ -243,8 +243,8 @@ def iou_of_measured(
 
 LARGEST_FRACTION: float = _compiled.LARGEST_FRACTION
 """Fractions of an image's size may reach this far, as boxes may reach beyond their image."""
-_PREFIX = 32
-"""Rows that usually show that numbers are pixels."""
+PREFIX = 32
+"""Rows that usually show that a check need not look at all of them."""
 
 
 def look_like_fractions(values: NDArray[np.float64], share: float = _compiled.MIN_FRACTION_SHARE) -> bool:
@@ -257,7 +257,7 @@ def look_like_fractions(values: NDArray[np.float64], share: float = _compiled.MI
     >>> look_like_fractions(np.array([[0.5, 0.5, 1.01, 1.2]])), look_like_fractions(np.array([[0, 0, 1.0, 1.0]]))
     (True, False)
     """
-    if not len(values) or (np.abs(values[:_PREFIX]) > LARGEST_FRACTION).mean() > 0.5:
+    if not len(values) or (np.abs(values[:PREFIX]) > LARGEST_FRACTION).mean() > 0.5:
         return False
     is_within = (np.abs(values) <= LARGEST_FRACTION).all(axis=1)
     return bool(is_within.mean() >= share and (values != np.floor(values)).any())
