@@ -1,6 +1,7 @@
 """The map in pieces: shards to tallies, tallies to files and tables and back."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +13,18 @@ import pytest
 
 import boxscore
 from boxscore import InputError, Tally
+from boxscore.engines.map_reduce import reduce_tallies
 from boxscore.protocol.protocol import Protocol
+from boxscore.result.arrow import class_groups_of
 from boxscore.result.storage import COLUMNS
 from boxscore.scaling import match_shard
+from boxscore.scaling.ray.job import Job, tallies_of
 from boxscore.scaling.shards import shard_of
 from tests.support.arrow_tables import tables
 from tests.support.comparisons import assert_same as assert_same_result
+from tests.support.entrances import CASES, expected, numbers_of, scene_of, tables_of
 from tests.support.scenes import random_scene
+from tests.support.tally_store import MemoryStore
 
 MANY_AREAS = {"all": (0, 1e10), **{f"a{i}": (i * 500, i * 500 + 500) for i in range(9)}}
 
@@ -226,3 +232,27 @@ def test_images_are_spread_over_shards() -> None:
     for ids in (np.arange(10_000), np.arange(10_000) * 1024, -np.arange(10_000)):
         counts = np.bincount(shard_of(ids, 8), minlength=8)
         assert counts.min() > 1_000
+
+
+@pytest.mark.parametrize("case", ["lvis", "lvis_fixed", "openimages", "crowdhuman", "crowdpose", "olrp", "coco segm"])
+@pytest.mark.parametrize("bin_size", [10**6, 60], ids=["one bin", "bins"])
+def test_the_tasks_of_ray_give_the_numbers_of_evaluate(case: str, bin_size: int) -> None:
+    """Blocks in another order, each with parts of images: check, match by shard, reduce by class; without a cluster."""
+    protocol = CASES[case]
+    scene = scene_of(protocol)
+    job = Job.of(protocol, scene.box_format, None, "1GB")
+    sides = tables_of(scene)
+    groups = class_groups_of(sides[1]) if protocol.class_groups else None
+    job = replace(job, num_shards=3, has_lists=True, class_groups=groups)
+    checked = []
+    for side, is_truth in zip(sides, (False, True), strict=True):
+        rows = side.append_column("row", pa.array(np.arange(side.num_rows)))
+        half = side.num_rows // 2
+        checked += [job.check(block, is_truth) for block in (rows.slice(half), rows.slice(0, half))]
+    every = pa.concat_tables(checked)
+    tallies = [job.empty_tally()]
+    for shard in set(every["shard"].to_pylist()):
+        tallies += tallies_of(job.match_rows(every.filter(pa.array(every["shard"].to_numpy() == shard))))
+    assert len(tallies) > 2
+    result = reduce_tallies(MemoryStore(tallies, bin_size, is_local=False), threads=1)
+    assert dict(numbers_of(result)) == dict(expected(protocol))

@@ -52,8 +52,7 @@ class ImageFacts:
 
     def needed_by(self, protocol: Protocol) -> "ImageFacts | None":
         """The facts that a protocol asks for, each once; None if it asks for none."""
-        is_needed = [protocol.clips_boxes, protocol.ranges_by == "crowd_index", bool(protocol.extra_numbers)]
-        if not any((*is_needed, protocol.federated)):
+        if not asks_for_facts(protocol):
             return None
         unknown = np.full(self.image.size, np.nan)
         width, height = (self.width, self.height) if protocol.clips_boxes else (unknown, unknown)
@@ -62,7 +61,7 @@ class ImageFacts:
         order = np.lexsort(values)
         is_new = np.ones(order.size, bool)
         is_new[1:] = np.logical_or.reduce([np.diff(column[order]) != 0 for column in values])
-        rows = np.sort(order[is_new]) if any(is_needed) else order[:0]
+        rows = np.sort(order[is_new])
         lists = {name: getattr(self, name) if protocol.federated else None for name in LISTS}
         return ImageFacts(
             image=self.image[rows], width=width[rows], height=height[rows], crowd_index=crowd_index[rows], **lists
@@ -98,3 +97,9 @@ class ImageFacts:
         )
         annotated = host_ids(truths.image), host_ids(truths.label)
         return Coverage.from_lists(negative=negative, not_exhaustive=not_exhaustive, annotated=annotated)
+
+
+def asks_for_facts(protocol: Protocol) -> bool:
+    """Whether numbers depend on facts of images: coverage, sizes, crowding, or which images there are."""
+    asks_by_image = protocol.clips_boxes or protocol.ranges_by == "crowd_index" or bool(protocol.extra_numbers)
+    return asks_by_image or protocol.federated

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from boxscore._support.exceptions import InputError
 from boxscore.data.dataset import Detections, Truths
-from boxscore.data.image_facts import CLASS_GROUP, LISTS, SIZES, ImageFacts
+from boxscore.data.image_facts import CLASS_GROUP, LISTS, SIZES, ImageFacts, asks_for_facts
 from boxscore.data.validation import RowError
 from boxscore.formats import table_facts, table_keypoints, tables
 from boxscore.formats.joining import join_classes, join_images, keep_rows, numbered_classes, numbered_images
@@ -303,7 +303,8 @@ def stream_truths(
             records, image, label = keep_rows(records, ~is_lost), image[~is_lost], label[~is_lost]
         more = {"ignore": records.ignore, "kind": records.kind, "area": records.area}
         truths = _checked(records, Truths, options, image=image, label=label, **more)
-        yield truths, _facts(table, numbering).needed_by(protocol), int(is_lost.sum())
+        facts = _facts(table, numbering).needed_by(protocol) if asks_for_facts(protocol) else None
+        yield truths, facts, int(is_lost.sum())
 
 
 def _facts(table: Table, numbering: Numbering) -> ImageFacts:
