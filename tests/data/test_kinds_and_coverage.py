@@ -254,7 +254,7 @@ def test_rows_keep_their_kinds() -> None:
     assert to_numpy(pooled(truths).kind).tolist() == [GROUP, CROWD, REGULAR]
 
 
-@pytest.mark.parametrize("name", ["t.json", "t.npz", "t.csv", "t.parquet"])
+@pytest.mark.parametrize("name", ["t.json", "t.npz", "t.csv"])
 def test_kinds_and_coverage_that_a_file_cannot_hold_are_told(tmp_path: Path, name: str) -> None:
     """What is ignored stays ignored; nothing is lost in silence."""
     truths = Truths(
