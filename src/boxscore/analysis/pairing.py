@@ -7,7 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from boxscore._support.threads import num_threads
-from boxscore.data.dataset import Detections, Truths, host_ids, host_scores, pooled, pooling_order
+from boxscore.arrays import to_numpy
+from boxscore.data.dataset import Detections, Truths, host_ids, host_scores, pooled, pooled_order
 from boxscore.engines.native import compiled_engine
 from boxscore.protocol.protocol import Protocol
 from boxscore.result.result import Result
@@ -68,7 +69,7 @@ def pair_rows(detections: Detections, truths: Truths, protocol: Protocol, thread
     """The verdict of every detection at the protocol's only threshold, and the truth that it took."""
     rows = np.arange(len(detections)), np.arange(len(truths))
     if protocol.class_agnostic:
-        rows = pooling_order(detections), pooling_order(truths)
+        rows = pooled_order(to_numpy(detections.label)), pooled_order(to_numpy(truths.label))
         detections, truths = pooled(detections), pooled(truths)
     tally = compiled_engine.match(detections, truths, protocol, threads, is_traced=True).limited()
     verdict, truth = np.full(len(detections), BEYOND, np.uint8), np.full(len(detections), -1)
