@@ -180,14 +180,14 @@ def read_alike(images: Sequence[Any], keys: Keys, *, is_hosted: bool) -> ImageBa
 def _concatenate_alike(arrays: Mapping[str, Sequence[Any]]) -> tuple[dict[str, Array], list[int]] | None:
     """The rows of all images where they are, such as on a GPU, and the number of rows of each; None if they differ."""
     first = arrays["label"][0]
-    num_rows = [int(part.shape[0]) if getattr(part, "ndim", 0) == 1 else -1 for part in arrays["label"]]
-    for column in arrays.values():
-        if {*map(type, column)} != {type(first)} or len({part.dtype for part in column}) > 1:
-            return None
-        row_shape = tuple(column[0].shape[1:])
-        if [tuple(part.shape) for part in column] != [(num, *row_shape) for num in num_rows]:
-            return None
     try:
+        num_rows = [int(part.shape[0]) if getattr(part, "ndim", 0) == 1 else -1 for part in arrays["label"]]
+        for column in arrays.values():
+            if {*map(type, column)} != {type(first)} or len({part.dtype for part in column}) > 1:
+                return None
+            row_shape = tuple(column[0].shape[1:])
+            if [tuple(part.shape) for part in column] != [(num, *row_shape) for num in num_rows]:
+                return None
         columns = {name: namespace(first).concat([*column], axis=0) for name, column in arrays.items()}
         for name, column in columns.items():
             check_is_plain(name, column)

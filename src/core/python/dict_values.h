@@ -83,6 +83,9 @@ public:
     bool is_integer(nb::handle value) const { return is_a(value, integer_); }
     bool is_array(nb::handle value) const { return value.type().is(array_); }
     bool is_array_type(nb::handle type) const { return type.is(array_); }
+    bool is_array_subtype(nb::handle type) const {
+        return PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(type.ptr()), reinterpret_cast<PyTypeObject*>(array_.ptr())) != 0;
+    }
 
 private:
     static bool is_a(nb::handle value, const nb::object& type) {

@@ -79,6 +79,7 @@ public:
             is_numpy_ = true;
             return;
         }
+        if (numpy_types().is_array_subtype(type_)) return;  // a masked array's values would be read without its mask
         const nb::object capsule = nb::getattr(type_, "__dlpack_c_exchange_api__", nb::none());
         if (PyCapsule_CheckExact(capsule.ptr())) {
             const auto* functions = static_cast<const ExchangeFunctions*>(PyCapsule_GetPointer(capsule.ptr(), "dlpack_exchange_api"));
@@ -126,7 +127,6 @@ private:
     static bool from_tensor(const nb::dlpack::dltensor& tensor, View& view) {
         if (tensor.device.device_type != nb::device::cpu::value || !is_usual(tensor.dtype)) return false;
         if (tensor.ndim < 0 || tensor.ndim > static_cast<int32_t>(View::kMostAxes)) return false;
-        view.data = static_cast<const uint8_t*>(tensor.data) + tensor.byte_offset;
         view.dtype = tensor.dtype, view.num_axes = static_cast<size_t>(tensor.ndim);
         auto stride = static_cast<ptrdiff_t>(view.item_size());
         for (size_t axis = view.num_axes; axis-- > 0; stride *= static_cast<ptrdiff_t>(view.shape[axis])) {
@@ -134,6 +134,8 @@ private:
             const auto given = [&] { return static_cast<ptrdiff_t>(tensor.strides[axis]) * static_cast<ptrdiff_t>(view.item_size()); };
             view.strides[axis] = tensor.strides == nullptr ? stride : given();
         }
+        if (tensor.data == nullptr) return view.num_items() == 0;  // a tensor without storage has nothing to read
+        view.data = static_cast<const uint8_t*>(tensor.data) + tensor.byte_offset;
         return true;
     }
 
