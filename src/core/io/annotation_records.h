@@ -1,4 +1,4 @@
-// The records of `annotations`, or of a list of results.
+// Reader of the records of `annotations`, or of a list of results.
 #pragma once
 
 #include <algorithm>
@@ -27,9 +27,9 @@ enum class AnnotationKey : uint8_t {
     id,
     segmentation,
     num_keypoints,
-    keypoints,  // and the parts of a whole body, in the order of KeypointReader::kParts
+    keypoints,  // first of the parts of a whole body, in the order of KeypointReader::kParts
     last_part = keypoints + KeypointReader::kNumParts - 1,
-    score,  // and those of parts, in the order of CocoScore
+    score,  // first of the scores, in the order of CocoScore
     last_score = score + 5,
     other
 };
@@ -42,7 +42,7 @@ constexpr std::string_view name_of(AnnotationKey key) {
     return KeypointReader::kParts[static_cast<size_t>(key) - static_cast<size_t>(AnnotationKey::keypoints)];
 }
 
-// Annotations of a dataset, or results.
+// Columns of annotations or results, with a reader of single records.
 class AnnotationRecords {
 public:
     explicit AnnotationRecords(const CocoRequest& request = {})
@@ -51,7 +51,7 @@ public:
 
     size_t size() const { return columns_.size(); }
 
-    // Reads the record at `p` and returns its end.
+    // Read the record at `p` and return its end.
     const char* parse(const char* p, const Window& window) {
         has_whole_id_ = false;
         if (has_keypoints()) keypoints_.start_record();
@@ -79,7 +79,7 @@ public:
         return p;
     }
 
-    // Adds the record that was parsed.
+    // Append the last parsed record. Throws InvalidRecord.
     void push(const Window& window) {
         const size_t num_rows = size();
         if (num_rows > 0 && has(AnnotationKey::score) != !columns_.score.empty()) {
@@ -136,7 +136,7 @@ public:
         }
     }
 
-    // Reserves memory for so many rows in the columns that are not empty.
+    // Reserve memory for `num_rows` rows in the columns in use.
     void reserve(size_t num_rows) {
         images_.ids.value.reserve(num_rows);
         columns_.category.reserve(num_rows);
@@ -191,7 +191,7 @@ private:
 
     bool has(AnnotationKey key) const { return (keys_read_ & bit_of(key)) != 0; }
 
-    // Reads the mask of a record, or the box from it.
+    // Check that the record has the requested shapes, and measure a missing box from run lengths.
     void read_shapes(const Window& window) {
         const bool has_mask = has(AnnotationKey::segmentation);
         if (is_oriented()) {
@@ -207,13 +207,13 @@ private:
             if (!has(AnnotationKey::bbox)) box_.fill(kMissing), mask_area_ = kMissing;
         } else if (!has(AnnotationKey::bbox)) {
             if (!has_mask || *segmentation_ != '{') throw InvalidRecord{" must have `bbox`"};
-            // as in COCO: results may have masks alone
+            // as in COCO: results may have masks without boxes
             reader_.read(segmentation_, window);
             box_ = reader_.measure(mask_area_);
         }
     }
 
-    // Adds what the parsed record has beside its box, or in its place.
+    // Append the mask, the keypoints or the oriented box of the last parsed record.
     void push_shapes() {
         const bool is_compared = compared_ == nullptr || image_.is_name || compared_->may_have(image_.value, category_);
         if (has_keypoints()) {
@@ -227,13 +227,13 @@ private:
         }
     }
 
-    // The `bbox` of an oriented box: five numbers, or nothing that is read where its corners are.
+    // Read the `bbox` of an oriented box: five numbers. Skips it if corners are read instead.
     const char* read_turned(const char* value, const Window& window) {
         if (shapes_ == CocoShapes::corners) return json::skip_value(value);
         return read_numbers<5>(value, window, "bbox", oriented_.data(), "must have 5 finite numbers: centre, width, height, angle");
     }
 
-    // A segmentation of one polygon, which has four corners.
+    // Read a segmentation of one polygon with four corners.
     const char* read_corners(const char* value, const Window& window) {
         constexpr const char* kRule = "must be one polygon of 4 corners, 8 finite numbers";
         const char* p = *value == '[' ? json::skip_space(value + 1) : value;
@@ -243,7 +243,7 @@ private:
         return p + 1;
     }
 
-    // Only lvis reads `ignore`, by Python's rules of truth, so it may be any value.
+    // Read `ignore` by Python's rules of truth: only lvis reads it, and accepts any value.
     const char* read_ignore(const char* value) {
         const char* const end = json::skip_value(value);
         const bool is_number = *value == '-' || (*value >= '0' && *value <= '9');
@@ -254,7 +254,7 @@ private:
         return end;
     }
 
-    // An id only names a row in errors, so it may be any value.
+    // Read an id. It only names a row in errors, so any value is accepted.
     const char* read_id(const char* value) {
         json::Integer kind;
         const char* const end = json::read_integer(value, id_, kind);
@@ -263,7 +263,7 @@ private:
         return json::skip_value(value);
     }
 
-    // A value that only records of keypoints have.
+    // Read a value that only records with keypoints have.
     const char* read_of_keypoints(AnnotationKey key, const char* value, const Window& window) {
         if (key == AnnotationKey::num_keypoints) return read_number(value, window, "num_keypoints", num_labelled_);
         if (key == part_score_) return read_number(value, window, name_of(key), own_score_);
@@ -291,7 +291,7 @@ private:
     CocoBoxes columns_;
     IdColumn images_;
     Layout<AnnotationKey> layout_;
-    // The record that was parsed last.
+    // The last parsed record.
     IdColumn::Id image_;
     std::array<double, 4> box_;
     std::array<double, 8> oriented_{};

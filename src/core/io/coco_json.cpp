@@ -10,7 +10,7 @@
 namespace boxscore {
 namespace {
 
-// Reads a whole file, member by member.
+// Read a file, member by member.
 class FileReader {
 public:
     FileReader(const Source& source, const Run& run, const CocoRequest& request, size_t chunk_size)
@@ -44,7 +44,7 @@ public:
     }
 
 private:
-    // Moves on to where `move` returns; it is called again with a larger window if this one is too short.
+    // Move the offset to the position that `move` returns. Calls it again with a larger window if it reaches the end of this one.
     template <class Move>
     void scan(Move move) {
         for (;;) {
@@ -71,7 +71,7 @@ private:
         return text;
     }
 
-    // Reads the list at the current offset.
+    // Read the list at the current offset.
     template <class Records>
     Records read_list(const std::string& kind, const Records& nothing) {
         ListReader<Records> reader(source_, run_, chunk_size_, kind, nothing);
@@ -130,7 +130,7 @@ private:
 
     const Source& source_;
     const Run& run_;
-    AnnotationRecords annotations_;  // none yet
+    AnnotationRecords annotations_;  // empty
     size_t chunk_size_;
     Window window_;
     size_t offset_ = 0;

@@ -1,4 +1,4 @@
-// COCO's JSON files as columns: a dataset (`images`, `annotations`, `categories`), or a list of results. No Python in it.
+// COCO's JSON files as columns: a dataset (`images`, `annotations`, `categories`), or a list of results. Independent of Python.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,7 @@
 
 namespace boxscore {
 
-// The file is invalid: where and why, in one line, without its name.
+// Thrown for an invalid file: position and reason on one line, without the name of the file.
 struct CocoError : std::runtime_error {
     using std::runtime_error::runtime_error;
 };
@@ -38,21 +38,21 @@ struct Strings {
     }
 };
 
-// Ids of images: integers, or, if the file has strings, indices into `names`, which are distinct.
+// Ids of images: integers, or indices into the distinct `names` if the file has strings.
 struct CocoIds {
     ColumnVector<int64_t> value;
     Strings names;
     bool are_names = false;
 };
 
-// What is read beside boxes: the mask of each row, or its keypoints; or, in place of boxes, oriented ones: a segmentation of four
-// corners, or a `bbox` of five numbers. A box may also be missing then.
+// The shapes to read: upright boxes; also masks or keypoints; or oriented boxes instead, as a segmentation of four corners or as a
+// `bbox` of five numbers. Upright boxes are optional unless they are the only shapes.
 enum class CocoShapes : uint8_t { boxes, masks, keypoints, corners, turned_boxes };
 
 // The score of a result that has several.
 enum class CocoScore : uint8_t { score, wholebody, foot, face, lefthand, righthand };
 
-// Images and classes that go together, as those of truths. It may say yes to others, but never no to one of these.
+// Bloom filter of (image, class) pairs, such as the pairs that have truths: false positives are possible, false negatives are not.
 class PairFilter {
 public:
     explicit PairFilter(size_t num_pairs) {
@@ -80,67 +80,67 @@ private:
     std::vector<uint64_t> words_;
 };
 
-// What of a file is wanted.
+// Options of `read_coco`.
 struct CocoRequest {
     CocoShapes shapes = CocoShapes::boxes;
-    // If given, shapes of other images and classes are only measured, as nothing is compared with them: masks have an area, but no
-    // runs and no box; of keypoints there is the box around them.
+    // If given, shapes of all other pairs are only measured, as nothing is compared with them: of masks only the area is kept, of
+    // keypoints only the box around them.
     const PairFilter* compared = nullptr;
-    // Which score of results is read, if they have it; else `score`.
+    // The score to read from results that have it; `score` from the others.
     CocoScore score = CocoScore::score;
-    // Whether the third number of each keypoint is wanted: a visibility, or a score.
+    // Whether to keep the third number of each keypoint: a visibility, or a score.
     bool keeps_third = true;
 };
 
-// The keypoints of rows, if they are read.
+// The keypoints of all rows; empty unless they are read.
 struct CocoKeypoints {
     size_t num_points = 0;      // of each row
     std::vector<double> point;  // x, y of each point
-    std::vector<uint32_t> slot; // of each row: where its points are, in rows; empty if all rows have theirs
+    std::vector<uint32_t> slot; // of each row: the index of its points in `point`, in rows; empty if all rows are stored
     std::vector<double> third;  // visibility or score of each point
     std::vector<double> around; // left, top, width, height of the box around the points of the body of each row
-    std::vector<double> num_labelled;  // `num_keypoints` of each row, NaN where a row has none; empty if none has
+    std::vector<double> num_labelled;  // `num_keypoints` of each row, NaN where missing; empty if no row has it
 };
 
 // Annotations or results, one row each.
 struct CocoBoxes {
     CocoIds image;
     ColumnVector<int64_t> category;
-    ColumnVector<double> box;       // x, y, width, height of each row; NaN where a row has none, until rows are completed
-    MaskColumn masks;               // empty unless they are read; rows with polygons have a mask without pixels until it is drawn
-    PolygonColumn polygons;         // of each row that has them, if masks are read
-    std::vector<double> mask_area;  // pixels of the mask of a row without a box, NaN where it has one; empty if all have
+    ColumnVector<double> box;       // x, y, width, height of each row; NaN where missing, until rows are completed
+    MaskColumn masks;               // empty unless read; the masks of polygons have no pixels until they are drawn
+    PolygonColumn polygons;         // of the rows that have polygons; empty unless masks are read
+    std::vector<double> mask_area;  // pixels of the mask of each row without a box, NaN for rows with one; empty if all rows have boxes
     CocoKeypoints keypoints;
-    std::vector<double> oriented;   // 8 or 5 numbers of each row, if oriented boxes are read
-    ColumnVector<double> score;     // empty if no row has one; else all have
-    ColumnVector<double> area;      // empty if no row has one; NaN where a row has none
+    std::vector<double> oriented;   // 8 or 5 numbers per row; empty unless oriented boxes are read
+    ColumnVector<double> score;     // of all rows, or empty
+    ColumnVector<double> area;      // NaN where missing; empty if no row has one
     std::vector<uint8_t> is_crowd;  // empty if no row has `iscrowd`; else 0 or 1
     size_t num_flagged = 0;         // rows that have `iscrowd`
-    size_t first_ignored = kNone;   // the first row whose `ignore` is set
-    ColumnVector<int64_t> id;       // empty unless every row has an integer
+    size_t first_ignored = kNone;   // the first row whose `ignore` is set; kNone without any
+    ColumnVector<int64_t> id;       // empty unless every row has an integer id
     // Known once rows are completed, see io/coco_rows.h.
-    bool has_boxes = true;  // each row has a box in the file
-    bool is_drawn = true;   // no row has polygons that are not drawn
+    bool has_boxes = true;  // whether each row has a box in the file
+    bool is_drawn = true;   // whether all polygons are drawn
 
     static constexpr size_t kNone = static_cast<size_t>(-1);
 
     size_t size() const { return category.size(); }
 };
 
-// A list of ids for each row; a row may have none.
+// An optional list of ids for each row.
 struct IdLists {
-    std::vector<int64_t> value;     // of all lists, one after the other
-    std::vector<int64_t> end;       // of each row, in `value`
+    std::vector<int64_t> value;     // the lists of all rows, concatenated
+    std::vector<int64_t> end;       // of each row: the end of its list in `value`
     std::vector<uint8_t> is_given;  // whether a row has a list
 };
 
 struct CocoImages {
     CocoIds id;
-    Strings file_name;                  // "" where a row has none
-    std::vector<double> width, height;  // NaN where a row has none
-    std::vector<double> crowd_index;    // of CrowdPose; NaN where a row has none
-    IdLists negative;                   // of LVIS: classes that were looked for in vain
-    IdLists not_exhaustive;             // of LVIS: classes of which some objects have no annotation
+    Strings file_name;                  // "" where missing
+    std::vector<double> width, height;  // NaN where missing
+    std::vector<double> crowd_index;    // of CrowdPose; NaN where missing
+    IdLists negative;                   // of LVIS: classes that are verified to be absent
+    IdLists not_exhaustive;             // of LVIS: classes that are not exhaustively annotated
 
     size_t size() const { return id.value.size(); }
 };
@@ -148,13 +148,13 @@ struct CocoImages {
 struct CocoCategories {
     std::vector<int64_t> id;  // distinct
     Strings name;
-    Strings frequency;        // of LVIS; "" where a row has none
+    Strings frequency;        // of LVIS; "" where missing
 
     size_t size() const { return id.size(); }
 };
 
 struct CocoFile {
-    bool is_dataset = false;  // else `boxes` are results
+    bool is_dataset = false;  // else a list of results
     bool has_images = false, has_annotations = false, has_categories = false;
     CocoBoxes boxes;
     CocoImages images;
@@ -163,8 +163,8 @@ struct CocoFile {
 
 inline constexpr size_t kCocoChunk = size_t{1} << 18;
 
-// Reads a dataset or a list of results. The columns, or the error, are the same for any number of threads and any
-// `chunk_size`, the number of bytes that a thread takes at a time. Throws CocoError, std::system_error, Interrupted.
+// Read a dataset or a list of results. `chunk_size`: the number of bytes that a thread takes at a time. The columns, or the error,
+// don't depend on it, nor on the number of threads. Throws CocoError, std::system_error, Interrupted.
 CocoFile read_coco(const Source& source, const Run& run, const CocoRequest& request = {}, size_t chunk_size = kCocoChunk);
 
 }  // namespace boxscore

@@ -22,13 +22,13 @@ bool has_nan(const Column& column) {
     return std::any_of(column.begin(), column.end(), [](double each) { return std::isnan(each); });
 }
 
-// Whether each row has a box in the file; boxes are not completed yet.
+// Whether each row has a box in the file. Must be called before boxes are completed.
 bool has_own_boxes(const CocoBoxes& boxes) {
     if (!boxes.mask_area.empty()) return false;
     return (boxes.keypoints.num_points == 0 && boxes.oriented.empty()) || !has_nan(boxes.box);
 }
 
-// The size of the image of each row, without pixels where it is unknown. Throws MaskError for one that masks can't have.
+// Image size of each row; 0 pixels where unknown. Throws MaskError for a size that masks can't have.
 std::vector<MaskSize> sizes_of_rows(const CocoIds& image, const CocoImages& images) {
     const std::vector<int64_t> side = image_sizes(images);
     std::unordered_map<int64_t, size_t> by_id;
@@ -108,7 +108,7 @@ void complete_truth_areas(CocoBoxes& boxes) {
     if (needs_all && has_nan(boxes.area)) boxes.area = ColumnVector<double>();
 }
 
-// as in COCO: the first result decides for all of them whether boxes are those of the file, or around the keypoints
+// as in COCO: the first result decides whether all boxes are taken from the file, or put around the keypoints
 void complete_poses(CocoBoxes& boxes) {
     const std::vector<double>& around = boxes.keypoints.around;
     const bool is_first_missing = !boxes.box.empty() && std::isnan(boxes.box[0]);
@@ -119,7 +119,7 @@ void complete_poses(CocoBoxes& boxes) {
     put_box_areas(boxes.box, boxes.area);
 }
 
-// as in COCO: where results have masks and no boxes, the pixels of a mask are its area, also for its box
+// as in COCO: if results have masks without boxes, a row's area is the number of pixels, also when boxes are evaluated
 void take_mask_areas(CocoBoxes& boxes) {
     if (boxes.masks.num_masks() > 0) {
         if (boxes.is_drawn) boxes.area.assign(boxes.masks.area.begin(), boxes.masks.area.end());
@@ -128,14 +128,14 @@ void take_mask_areas(CocoBoxes& boxes) {
     }
 }
 
-// Whether no annotation has the id 0 or the id of another: with such ids pycocotools gives other numbers.
+// Whether ids are distinct and not 0; with other ids pycocotools computes different numbers.
 bool are_ids_distinct(const ColumnVector<int64_t>& ids) {
     if (std::find(ids.begin(), ids.end(), 0) != ids.end()) return false;
     const bool is_ascending = std::adjacent_find(ids.begin(), ids.end(), std::greater_equal<>()) == ids.end();
     return is_ascending || distinct(ids.data(), ids.size()).size() == ids.size();
 }
 
-// Whether keypoints fit the sigmas, and truths have what OKS needs.
+// Whether the number of keypoints fits the sigmas, and truths have the areas and visibilities that OKS needs.
 bool are_keypoints_ready(const CocoBoxes& truths, const CocoBoxes& detections, const std::vector<double>& sigmas) {
     for (const CocoBoxes* boxes : {&truths, &detections}) {
         if (boxes->size() > 0 && boxes->keypoints.num_points != sigmas.size()) return false;
@@ -150,7 +150,7 @@ bool are_keypoints_ready(const CocoBoxes& truths, const CocoBoxes& detections, c
     return std::all_of(truths.area.begin(), truths.area.end(), [](double area) { return area > 0; });
 }
 
-// Whether the files are a dataset and results, with images that are integers, none of them listed twice, and one kind of shapes.
+// Whether the files are a dataset and results, with integer image ids, distinct in `images`, and consistent shapes.
 bool are_files_ready(const CocoFile& truths, const CocoFile& detections, const ShapeRules& shapes) {
     if (!truths.is_dataset || !truths.has_annotations || !truths.has_categories || detections.is_dataset) return false;
     if (detections.boxes.score.size() != detections.boxes.size()) return false;
@@ -159,7 +159,7 @@ bool are_files_ready(const CocoFile& truths, const CocoFile& detections, const S
     }
     const std::vector<double>& mask_area = detections.boxes.mask_area;
     if (!shapes.has_masks() && !mask_area.empty()) return false;  // masks without boxes, evaluated as boxes
-    if (has_nan(mask_area)) return false;                          // some have boxes: not all masks that are measured here do
+    if (has_nan(mask_area)) return false;                          // only some rows have boxes
     const CocoIds& listed = truths.images.id;
     if (listed.are_names || distinct(listed.value.data(), listed.value.size()).size() < listed.value.size()) return false;
     if (std::any_of(truths.boxes.area.begin(), truths.boxes.area.end(), [](double area) { return area < 0; })) return false;
@@ -167,7 +167,7 @@ bool are_files_ready(const CocoFile& truths, const CocoFile& detections, const S
     return !shapes.has(IouType::keypoints) || are_keypoints_ready(truths.boxes, detections.boxes, shapes.sigmas);
 }
 
-// The images that rows may have: those that the truths list, or if they list none, any.
+// Images that rows may refer to: the ones in `images`, or any if that is empty.
 std::vector<int64_t> known_images(const CocoFile& truths, const RowsById& truth_rows, const RowsById& rows) {
     const ColumnVector<int64_t>& listed = truths.images.id.value;
     return listed.empty() ? united(rows.id, truth_rows.id) : distinct(listed.data(), listed.size());

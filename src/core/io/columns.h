@@ -1,4 +1,4 @@
-// Columns that grow record by record, and by the columns of another part of the file.
+// Columns that grow by records, and by the columns of another chunk of the file.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,7 @@ void append_all(Column& to, const Column& from) {
     to.insert(to.end(), from.begin(), from.end());
 }
 
-// Adds a value to a column that stays empty until a row has one; then the rows before it get `missing`.
+// Append a value to a column that stays empty until a row has one; earlier rows then get `missing`.
 template <class Column, class T = typename Column::value_type>
 void push_optional(Column& column, size_t num_rows, bool is_given, T value, T missing) {
     if (!is_given && column.empty()) return;
@@ -50,7 +50,7 @@ inline void append_lists(IdLists& to, const IdLists& from) {
     append_all(to.is_given, from.is_given);
 }
 
-// Ids that are integers or strings: all are what the first one is.
+// Ids that are either all integers or all strings; the first one decides.
 class IdColumn {
 public:
     struct Id {
@@ -94,7 +94,7 @@ public:
     CocoIds ids;
 
 private:
-    // Has ids of the other kind from now on, if there are none yet.
+    // Switch to the kind of this id if the column is empty, else throw InvalidRecord.
     void become(const Id& id, const Window& window, std::string_view key) {
         if (!ids.value.empty()) {
             const std::string kind = ids.are_names ? "a string" : "an integer";
@@ -103,7 +103,7 @@ private:
         ids.are_names = id.is_name;
     }
 
-    // The index of a name, which is added if it is new. Rows of one image are mostly adjacent, so the last name is tried first.
+    // Index of a name, which is added if it is new. Rows of one image are mostly adjacent, so the last name is tried first.
     int64_t index_of(std::string_view name) {
         if (last_ < ids.names.size() && ids.names[last_] == name) return static_cast<int64_t>(last_);
         const auto [entry, is_new] = indices_.try_emplace(std::string(name), static_cast<int64_t>(ids.names.size()));

@@ -1,4 +1,4 @@
-// The records of `images` and `categories`.
+// Readers of the records of `images` and `categories`.
 #pragma once
 
 #include <cstddef>
@@ -50,7 +50,7 @@ public:
 
     void push(const Window& window) {
         ids_.push(id_, window, "id");
-        // as in LVIS: an image without a name has that of its address
+        // as in LVIS: an image without a file name takes it from its URL
         columns_.file_name.push_back(file_name_.empty() ? url_.substr(url_.rfind('/') + 1) : file_name_);
         push_list(columns_.negative, negative_, has_negative_);
         push_list(columns_.not_exhaustive, not_exhaustive_, has_not_exhaustive_);

@@ -9,7 +9,7 @@ namespace {
 
 constexpr const char* kEscape = "an escape sequence";
 
-// The end of a character of more than one byte in UTF-8: no overlong forms, no surrogates, nothing beyond U+10FFFF.
+// Skip a multibyte character of UTF-8. Overlong forms, surrogates and codes beyond U+10FFFF are malformed.
 const char* skip_multibyte(const char* p) {
     auto byte = [&](int i) { return static_cast<uint8_t>(p[i]); };
     const uint8_t lead = byte(0);
@@ -70,7 +70,7 @@ void append_utf8(std::string& text, unsigned code) {
     put(0x80 | (code & 0x3f));
 }
 
-// Appends the character of the escape sequence at `p` to `text` and returns the end of the sequence.
+// Append the character of the escape sequence at `p` to `text` and return the end of the sequence.
 const char* read_escape(const char* p, std::string& text) {
     switch (p[1]) {
         case 'b': text.push_back('\b'); return p + 2;
@@ -185,7 +185,7 @@ const char* skip_value(const char* p, bool has_constants) {
                 enter(0);
                 p = skip_space(p + 1);
                 if (*p == ']') break;
-                // Polygons are lists of numbers, and most of a file is polygons.
+                // A fast path for lists of numbers: most of a file is polygons.
                 while (is_digit(*p)) {
                     const char* const next = skip_space(skip_number(p));
                     if (*next != ',') break;
@@ -227,11 +227,11 @@ double read_double_general(const char* begin, const char* end) {
     double value = 0;
     if (std::from_chars(begin, end, value).ec == std::errc()) return value;
 #endif
-    return parse_double(begin, end);  // too large, too small, or not in this standard library
+    return parse_double(begin, end);  // out of range, or `from_chars` of doubles is missing in this standard library
 }
 
 double divide_by_power(uint64_t m, unsigned k) {
-    // Both have their highest bit set, so the quotient has 63 or 64 bits; the remainder decides a tie.
+    // Dividend and divisor are shifted to have their highest bit set, so the quotient has 63 or 64 bits; the remainder decides a tie.
     const uint64_t power = kWholePowers[k];
     const int shift = static_cast<int>(count_leading_zeros(m)), power_shift = static_cast<int>(count_leading_zeros(power));
     const uint64_t dividend = m << shift, divisor = power << power_shift;
@@ -246,11 +246,11 @@ double divide_by_power(uint64_t m, unsigned k) {
     const uint64_t scale_bits = static_cast<uint64_t>(1023 + exponent) << 52;
     double scale;
     std::memcpy(&scale, &scale_bits, sizeof scale);
-    return static_cast<double>(quotient) * scale;  // exact: `scale` is a power of two, far from the smallest numbers
+    return static_cast<double>(quotient) * scale;  // exact: `scale` is a power of two, and the product is not subnormal
 }
 
 const char* read_any_double(const char* p, double& value) {
-    constexpr unsigned kMostDigits = 19;  // any number of so many digits fits in 64 bits
+    constexpr unsigned kMostDigits = 19;  // any number of 19 digits fits in 64 bits
     constexpr uint64_t kExact = uint64_t{1} << 53;
     const char* const begin = p;
     const bool is_negative = *p == '-';
@@ -258,7 +258,7 @@ const char* read_any_double(const char* p, double& value) {
     uint64_t word = load_word(p) ^ every_byte('0');
     unsigned count = count_digits(word), num_digits = count, num_decimals = 0;
     if (count == 0) return nullptr;
-    if ((word & 0xff) == 0) count = num_digits = 1;  // nothing may follow a leading 0
+    if ((word & 0xff) == 0) count = num_digits = 1;  // no digit may follow a leading 0
     uint64_t m = join_digits(word, count);
     p += count;
     if (count == 8) {
@@ -288,7 +288,7 @@ const char* read_any_double(const char* p, double& value) {
         power += is_minus ? -exponent : exponent;
     }
     if (num_digits <= kMostDigits && power <= 22 && power >= -22 && m <= kExact) {
-        // Both are exact, so one operation rounds once.
+        // Both operands are exact, so the result is rounded once.
         value = power < 0 ? static_cast<double>(m) / kPowers[-power] : static_cast<double>(m) * kPowers[power];
     } else if (num_digits <= kMostDigits && power <= 0 && power >= -19) {
         value = divide_by_power(m, static_cast<unsigned>(-power));
@@ -337,7 +337,7 @@ std::string excerpt(const char* begin, const char* end) {
     }
     if (text.size() <= kLongest) return text;
     size_t size = kLongest - 3;
-    while ((static_cast<uint8_t>(text[size]) & 0xc0) == 0x80) --size;  // not inside a character
+    while ((static_cast<uint8_t>(text[size]) & 0xc0) == 0x80) --size;  // don't cut a multibyte character
     return text.substr(0, size) + "...";
 }
 

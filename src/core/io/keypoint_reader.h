@@ -1,4 +1,4 @@
-// The keypoints of a record: those of the body, and of a whole body also those of its other parts.
+// Reader of the keypoints of a record: of the body, and, for whole-body keypoints, of the other parts.
 #pragma once
 
 #include <algorithm>
@@ -18,21 +18,21 @@
 
 namespace boxscore {
 
-// Reads the keypoints of one record after the other; what was read last is added.
+// Reads the keypoints of one record at a time; the last ones can be appended to columns.
 class KeypointReader {
 public:
     static constexpr size_t kNumParts = 5;
     static constexpr std::array<std::string_view, kNumParts> kParts{"keypoints", "foot_kpts", "face_kpts", "lefthand_kpts",
                                                                     "righthand_kpts"};
 
-    // `keeps_third`: whether the third number of each point is wanted.
+    // `keeps_third`: whether to keep the third number of each point.
     explicit KeypointReader(bool keeps_third) : keeps_third_(keeps_third) {}
 
     void start_record() {
         for (Part& part : parts_) part.point.clear(), part.third.clear();
     }
 
-    // Reads a part, and returns its end. Throws InvalidRecord.
+    // Read the keypoints of one part and return the end of the list. Throws InvalidRecord.
     const char* read(size_t part, const char* const begin, const Window& window) {
         Part& numbers = parts_[part];
         if (*begin != '[') refuse_list(begin, window, part);
@@ -62,7 +62,7 @@ public:
         return p + 1;
     }
 
-    // Throws InvalidRecord unless the record has its keypoints: those of the body, or those of all parts.
+    // Throw InvalidRecord unless the record has the keypoints of the body only, or of all parts.
     void finish_record() const {
         if (parts_[0].point.empty()) throw InvalidRecord{" must have `keypoints`"};
         const auto is_missing = [](const Part& part) { return part.point.empty(); };
@@ -72,8 +72,8 @@ public:
         throw InvalidRecord{" must have " + quoted(part) + ", as it has other parts of a whole body"};
     }
 
-    // Adds what was read, or, if it is not stored, only the box around it. `has_slots`: not all rows are stored. Throws InvalidRecord if
-    // rows before it have another number of points; then nothing was added.
+    // Append the last keypoints, or only the box around them unless `is_stored`. `has_slots`: whether some rows may not be stored. Throws
+    // InvalidRecord, and appends nothing, if earlier rows have another number of points.
     void push(CocoKeypoints& column, bool has_slots, bool is_stored) const {
         size_t num_points = 0;
         for (const Part& part : parts_) num_points += part.point.size() / 2;
@@ -95,7 +95,7 @@ public:
 
 private:
     struct Part {
-        std::vector<double> point, third;  // x and y; the visibility or the score, if it is wanted
+        std::vector<double> point, third;  // x and y; visibility or score, if kept
     };
 
     static const char* skip_number(const char* p, const char* begin, const Window& window, size_t part) {

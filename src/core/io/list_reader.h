@@ -1,4 +1,4 @@
-// A list of records, read in chunks by several threads.
+// Reader of a list of records, in chunks on several threads.
 #pragma once
 
 #include <algorithm>
@@ -26,7 +26,7 @@ struct ListPosition {
     bool is_end = false;
 };
 
-// From the end of a record, or of the opening bracket, to the next record, or to the end of the list.
+// Move from the end of a record, or of the opening bracket if `is_first`, to the next record or behind the end of the list.
 inline const char* step(const char* p, const Window& window, bool is_first, bool& is_end) {
     p = json::skip_space(p);
     is_end = *p == ']';
@@ -37,7 +37,7 @@ inline const char* step(const char* p, const Window& window, bool is_first, bool
     }
     if (*p == '{' || *p == ']') return p;  // `]` after a comma is refused as a record
     const char* end = nullptr;
-    spelled_value(p, window, end);  // whole, so that the error can quote it
+    spelled_value(p, window, end);  // load all of it, so that the error can quote it
     return p;
 }
 
@@ -55,8 +55,8 @@ const char* read_record(const char* p, const Window& window, Records& records, b
 // Thrown for a chunk that began at a guessed record: any error in it may only mean that the guess was wrong.
 struct GuessFailed {};
 
-// The offset where a record may begin: at the second bracket of the first `} , {` whose first bracket is in [from, to). It may
-// also be within a string, or in a list inside a record.
+// Guess the start of a record: the `{` of the first `} , {` whose `}` is in [from, to). The guess is wrong if this is within a string,
+// or in a list inside a record. kNoOffset if not found.
 inline size_t guess_record(Window& window, size_t from, size_t to) {
     constexpr size_t kMostSpace = 1024;
     size_t at = from;
@@ -86,7 +86,7 @@ inline size_t guess_record(Window& window, size_t from, size_t to) {
     return kNoOffset;
 }
 
-// The records that a thread read from one chunk. Its start is a guess, which is right if the chunk before it ends there.
+// The records that a thread read from one chunk. Its start is a guess, which is right if the previous chunk ends there.
 template <class Records>
 struct Chunk {
     explicit Chunk(const Records& nothing) : rows(nothing) {}
@@ -97,18 +97,18 @@ struct Chunk {
     bool has_failed = false;
 };
 
-// Reads the records of a list, in chunks of bytes by several threads. Where the first record of a chunk begins is a guess:
+// Reads the records of a list in chunks of bytes, on several threads. The start of a chunk's first record is a guess:
 //
 //     file     [{...},{...},{...},{...},{...},{...},{...}]
 //     chunks    |0             |1             |2
 //     guesses   ^                 ^                 ^
 //
-// Each chunk is read up to the guess of the next one. Chunks are appended in order; one whose guess was wrong is read again from
-// where the chunk before it ended. So the rows, or the first error, are the same for any chunks.
+// Each chunk is read up to the guess of the next one. Chunks are appended in order; one whose guess was wrong is read again from the
+// end of the previous chunk. So the rows, or the first error, don't depend on the chunks.
 template <class Records>
 class ListReader {
 public:
-    // `nothing` is what records are added to; it has none yet.
+    // `nothing`: empty records with the options to read with; copied for each chunk.
     ListReader(const Source& source, const Run& run, size_t chunk_size, const std::string& kind, const Records& nothing)
         : rows(nothing), nothing_(nothing), source_(source), run_(run), chunk_size_(std::max<size_t>(chunk_size, 1)), kind_(kind), window_(source, chunk_size_) {}
 
@@ -119,7 +119,7 @@ public:
         const size_t num_bytes = source_.size() > first_ ? source_.size() - first_ : 0;
         const size_t num_chunks = (num_bytes + chunk_size_ - 1) / chunk_size_;
         if (run_.num_threads <= 1 || num_chunks <= 1) {
-            // The first chunk tells how much memory to reserve.
+            // Estimate the memory to reserve from the first chunk.
             read_until(first_ + chunk_size_);
             reserve();
             read_until(kNoOffset);
@@ -148,8 +148,8 @@ private:
 
     void read_until(size_t stop) { position_ = read_records(window_, position_, stop, rows); }
 
-    // Reads records up to the first that begins at `stop` or after it. If the position is a guess, `most_bytes` limits how far
-    // one record may reach. Throws CocoError, or GuessFailed for a guess.
+    // Read records until one begins at or after `stop`; return its position. `most_bytes` is given if the position is a guess: the most
+    // bytes that one record may have. Throws CocoError, or GuessFailed for a guess.
     ListPosition read_records(Window& window, ListPosition position, size_t stop, Records& records,
                               size_t most_bytes = kNoOffset) const {
         const bool is_guess = most_bytes != kNoOffset;
@@ -181,7 +181,7 @@ private:
         return position;
     }
 
-    // Most of a file is one list, and its records have about the same length.
+    // Reserve memory for the rest of the file, as if all of it were records of the same length as before.
     void reserve() {
         const size_t num_read = position_.offset - first_;
         if (position_.is_end || num_read == 0 || position_.offset >= source_.size()) return;
@@ -200,7 +200,7 @@ private:
     ChunkPointer read_chunk(size_t i, size_t num_chunks, Window& window) {
         ChunkPointer chunk = unused_chunk();
         chunk->has_failed = false;
-        // More than a chunk, since its last record may end in the next one.
+        // Load more than a chunk, since its last record may end in the next one.
         window.load(begin_of(i), chunk_size_ + std::min<size_t>(chunk_size_, 4096));
         chunk->start = start_of(i, num_chunks, window);
         chunk->stop = kNoOffset;
@@ -214,17 +214,17 @@ private:
             chunk->next =
                 read_records(window, {chunk->start, false}, chunk->stop, chunk->rows, kLongestGuess * chunk_size_);
         } catch (const GuessFailed&) {
-            chunk->has_failed = true;  // read again in order if need be, for the number of the row in the error
+            chunk->has_failed = true;  // `append` reads it again, where the row number for the error is known
         }
         return chunk;
     }
 
-    // Waits while too many finished chunks wait for an earlier one that is late; false if no more are needed. The first chunk
-    // that is not appended yet never waits, so there is always one to wait for.
+    // Wait while chunk i is too far ahead of the first chunk that is not appended yet, which limits memory. That chunk itself never
+    // waits, which excludes a deadlock. Return false if the list has ended.
     bool wait_for_turn(size_t i) {
         std::unique_lock<std::mutex> hold(lock_);
         while (!is_done_ && i >= next_ + kMostAhead * run_.num_threads) {
-            // The thread that reads that chunk may have been interrupted.
+            // Wake up regularly: the thread that reads that chunk may have been interrupted.
             has_appended_.wait_for(hold, std::chrono::milliseconds(50));
             run_.check();
         }
@@ -237,7 +237,7 @@ private:
         has_appended_.notify_all();
     }
 
-    // Appends finished chunks in order, as far as there are any. One thread does so at a time; the others read on.
+    // Store a finished chunk, and append all chunks whose turn it is. One thread appends at a time; the others read on.
     void deliver(size_t i, ChunkPointer chunk) {
         std::unique_lock<std::mutex> hold(lock_);
         ready_[i] = std::move(chunk);
@@ -282,7 +282,7 @@ private:
     std::string kind_;
     Window window_;
     size_t first_ = 0;
-    ListPosition position_;  // all records before it are in `rows`
+    ListPosition position_;  // all records before this position are in `rows`
     std::vector<ChunkPointer> ready_, unused_;
     size_t next_ = 0;
     bool is_appending_ = false, is_done_ = false;

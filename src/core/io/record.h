@@ -1,4 +1,4 @@
-// One JSON object as a record: which keys it has, and values that must follow a rule. Errors name the key and the rule.
+// Reading of one JSON object as a record: its keys, and values of required types. Errors name the key and the rule.
 #pragma once
 
 #include <algorithm>
@@ -19,28 +19,28 @@ namespace boxscore {
 
 inline constexpr double kMissing = std::numeric_limits<double>::quiet_NaN();
 
-// Thrown for a record that is JSON but breaks a rule; the text follows the record's kind, number and id.
+// Thrown for a record that is JSON but breaks a rule. The kind, number and id of the record are put before `text`.
 struct InvalidRecord {
     std::string text;
 };
 
 std::string quoted(std::string_view key);
 
-// Throws CocoError with the byte and the line of what is not JSON.
+// Throw CocoError with the byte and the line of the problem.
 [[noreturn]] void fail_at(const Source& source, const Window& window, const json::Malformed& problem);
 
-// " (id 42)" for the record at `p`, if it has an id, wherever in the record that is.
+// " (id 42)" for the record at `p`, or "" if it has no id.
 std::string id_of_record(const char* p, const Window& window);
 
-// The value at `p` as the file spells it, cut where it gets long; `end` is set to its end.
+// Excerpt of the value at `p` as the file spells it. Sets `end` to the end of the value.
 std::string spelled_value(const char* p, const Window& window, const char*& end);
 
-// Throws InvalidRecord that quotes the value at `p`.
+// Throw InvalidRecord that quotes the value at `p`.
 [[noreturn]] void refuse(const char* p, const Window& window, std::string_view key, const std::string& rule);
 [[noreturn]] void refuse_number(const char* p, const Window& window, std::string_view key);
 [[noreturn]] void refuse_box(const char* p, const Window& window, std::string_view key);
 
-// Each of these reads the value at `p` and returns its end.
+// Each of these functions reads the value at `p` and returns its end, or throws InvalidRecord.
 inline const char* read_number(const char* p, const Window& window, std::string_view key, double& value) {
     const char* const end = json::read_double(p, value);
     if (end == nullptr || std::abs(value) > std::numeric_limits<double>::max()) refuse_number(p, window, key);
@@ -71,7 +71,7 @@ inline const char* read_box(const char* const begin, const Window& window, std::
     return p;
 }
 
-// A list of integers, however many; they are added to `values`.
+// Append a list of integers of any length to `values`.
 inline const char* read_wholes(const char* const begin, const Window& window, std::string_view key, std::vector<int64_t>& values) {
     if (*begin != '[') refuse(begin, window, key, "must be a list of integers");
     const char* p = json::skip_space(begin + 1);
@@ -88,7 +88,7 @@ inline const char* read_wholes(const char* const begin, const Window& window, st
     }
 }
 
-// A list of as many finite numbers.
+// Read a list of exactly kNum finite numbers.
 template <size_t kNum>
 inline const char* read_numbers(const char* const begin, const Window& window, std::string_view key, double* values,
                                 const char* rule) {
@@ -129,8 +129,8 @@ inline const char* read_text(const char* p, const Window& window, std::string_vi
 
 inline bool is_null(const char* p) { return std::memcmp(p, "null", 4) == 0; }
 
-// The bytes between two values of the previous record. Records of one file are alike, so comparing a few words nearly always
-// tells which key comes next. It is a fast path: reading the results of a detector takes 37 % fewer instructions.
+// The bytes between the values of the previous record. Records of one file are alike, so comparing a few words nearly always
+// identifies the next key. A fast path: reading the results of a detector takes 37 % fewer instructions.
 //
 //     {"image_id": 7, "category_id": 3, "bbox": [1, 2, 3, 4], "score": 0.5}
 //     ^^^^^^^^^^^^^ ^^^^^^^^^^^^^^^^^^ ^^^^^^^^^^            ^^^^^^^^^^^
@@ -138,7 +138,7 @@ inline bool is_null(const char* p) { return std::memcmp(p, "null", 4) == 0; }
 template <class Key>
 class Layout {
 public:
-    // The next value, if the bytes of this slot stand at `p`; else nullptr.
+    // Start of the next value if the bytes of this slot are at `p`, else nullptr. Sets `key`.
     const char* match(size_t slot, const char* p, Key& key) const {
         if (slot >= num_slots_) return nullptr;
         const Slot& known = slots_[slot];
@@ -146,7 +146,7 @@ public:
         for (size_t i = 0; i < kMostWords; ++i) difference |= (json::load_word(p + 8 * i) ^ known.word[i]) & known.mask[i];
         if (difference != 0) return nullptr;
         key = known.key;
-        return json::skip_space(p + known.size);  // this record may have more space there
+        return json::skip_space(p + known.size);  // this record may have more white space
     }
 
     void learn(size_t slot, const char* begin, const char* end, Key key) {
@@ -166,7 +166,7 @@ public:
 private:
     static constexpr size_t kMostSlots = 16, kMostWords = 4, kMostBytes = 8 * kMostWords;
     struct Slot {
-        std::array<uint64_t, kMostWords> word, mask;  // a mask of 0 after the last byte
+        std::array<uint64_t, kMostWords> word, mask;  // masks are 0 after the last byte
         size_t size;
         Key key;
     };
@@ -182,8 +182,8 @@ Key find_key(std::string_view name) {
     return Key::other;
 }
 
-// Reads the key at `p`, which is not the one that the layout has in this slot, and returns where its value begins; or moves `p` to
-// the end of the object, and returns nullptr.
+// Read the key at `p`, which differs from the layout's, and return the start of its value. At the end of the object, move `p` behind
+// it and return nullptr.
 template <class Key>
 const char* read_new_key(const char*& p, size_t slot, Layout<Key>& layout, Key& key) {
     const char* const begin = p;
@@ -210,8 +210,8 @@ constexpr uint32_t bit_of(Key key) {
     return uint32_t{1} << static_cast<unsigned>(key);
 }
 
-// Reads the object at `p`: calls `read(key, value)` at each value, which returns the value's end. Other keys are skipped; a key
-// that is read must not come twice. `keys_read` is the set of those that are there.
+// Read the object at `p` and return its end. Calls `read(key, value)` for each known key; it returns the end of the value. Skips
+// unknown keys, throws InvalidRecord for a duplicate key, and sets `keys_read` to the set of keys.
 template <class Key, class Read>
 const char* read_object(const char* p, Layout<Key>& layout, uint32_t& keys_read, const Read& read) {
     keys_read = 0;

@@ -1,4 +1,4 @@
-// The `segmentation` of a record: compressed run lengths, a list of them, or polygons.
+// Reader of the `segmentation` of a record: compressed run lengths, a list of run lengths, or polygons.
 #pragma once
 
 #include <algorithm>
@@ -25,10 +25,10 @@ constexpr std::string_view name_of(RleKey key) {
     return kNames[static_cast<size_t>(key)];
 }
 
-// Reads one segmentation after the other; what was read last is added, or measured.
+// Reads one segmentation at a time; the last one can be appended to columns, or measured.
 class SegmentationReader {
 public:
-    // Reads the value at `p`, which must stay where it is until it is added, and returns its end. Throws InvalidRecord.
+    // Read the value at `p` and return its end. Its bytes must stay valid until `push` or `measure`. Throws InvalidRecord.
     const char* read(const char* p, const Window& window) {
         polygons_.clear();
         if (*p == '[') return read_polygons(p, window);
@@ -36,8 +36,8 @@ public:
         refuse(p, window, "segmentation", "must be a list of polygons, or an object with `size` and `counts`");
     }
 
-    // Adds what was read; if it will not be compared, of run lengths only the area. Throws InvalidRecord if run lengths are no mask; then
-    // nothing was added.
+    // Append the last segmentation to the columns; unless `is_compared`, only the area of run lengths. Throws InvalidRecord, and appends
+    // nothing, if the run lengths are not a valid mask.
     void push(MaskColumn& masks, PolygonColumn& polygons, bool is_compared) {
         if (polygons_.num_parts() > 0) {
             masks.push_nothing();
@@ -48,7 +48,7 @@ public:
         }
     }
 
-    // The outer box of the run lengths that were read, left, top, width, height, and their area.
+    // Bounding box of the last segmentation, which must be run lengths: left, top, width, height. Sets `area`.
     std::array<double, 4> measure(double& area) {
         mask_.clear();
         push_runs(mask_);
@@ -97,8 +97,8 @@ private:
         return {static_cast<uint32_t>(sides[0]), static_cast<uint32_t>(sides[1])};
     }
 
-    // Run lengths as text. A backslash, which is one of its characters, is escaped in JSON, so most texts have some of them: a fast
-    // path for these, beside `json::read_string` for all others.
+    // Append compressed run lengths. Their alphabet has a backslash, which JSON escapes, so most of these strings have escapes: a fast
+    // path handles this escape, and `json::read_string` any other.
     RunsError push_compressed(MaskColumn& masks, bool is_compared) {
         const char *from = counts_ + 1, *const end = counts_end_ - 1;
         while (from < end) {
@@ -118,7 +118,7 @@ private:
         return is_compared ? masks.finish_text(size_, runs_) : masks.finish_area(size_, runs_);
     }
 
-    // Throws InvalidRecord unless `counts` is a list of integers.
+    // Throw InvalidRecord unless `counts` is a list of integers.
     void check_plain(const Window& window) const {
         const char* p = counts_;
         bool is_fine = *p == '[';
@@ -155,7 +155,7 @@ private:
         return RunsError::none;
     }
 
-    // From the end of an item of a list, or of its opening bracket, to the next item, or to the closing bracket.
+    // Move from the end of an item, or of the opening bracket if `is_first`, to the next item or the closing bracket.
     static const char* next_item(const char* p, bool is_first) {
         p = json::skip_space(p);
         if (is_first || *p == ']') return p;
@@ -199,8 +199,8 @@ private:
     MaskSize size_;
     std::string text_;
     Runs runs_;
-    MaskColumn mask_;         // the one that is measured
-    PolygonColumn polygons_;  // of one mask
+    MaskColumn mask_;         // scratch of `measure`
+    PolygonColumn polygons_;  // of the last segmentation
 };
 
 }  // namespace boxscore

@@ -1,4 +1,4 @@
-// A part of a source in memory, for files that are larger than what may be in memory at once.
+// A part of a source in memory, for files that are larger than memory.
 #pragma once
 
 #include <algorithm>
@@ -11,12 +11,12 @@
 
 namespace boxscore {
 
-// A part of a source in memory, followed by the zero bytes that scanning needs.
+// A part of a source in memory, followed by the zero bytes that scans need.
 class Window {
 public:
     Window(const Source& source, size_t block) : source_(&source), block_(std::max<size_t>(block, 1)) {}
 
-    // Loads the bytes from `from` on: at least `size` of them, if the source has so many.
+    // Load at least `size` bytes from the offset `from` on, or all that the source has.
     void load(size_t from, size_t size) {
         if (from < base_ || from > base_ + size_) {
             base_ = from;
@@ -38,13 +38,13 @@ public:
         const size_t num_wanted = size - num_kept;
         const size_t num_read = source_->read(from + num_kept, data_.get() + num_kept, num_wanted);
         size_ += num_read;
-        // A file that is cut while it is read ends where it ends now.
+        // A file that is truncated while it is read ends at its new end.
         is_last_ = num_read < num_wanted || from + size_ >= source_->size();
         has_loaded_ = true;
         std::memset(data_.get() + size_, 0, json::kPadding);
     }
 
-    // Loads more bytes from `from` on, after a scan that stopped at the end of the window.
+    // Load more bytes from the offset `from` on, after a scan reached the end of the window.
     void extend(size_t from) {
         const size_t num_kept = base_ + size_ - from;
         load(from, num_kept + std::max(block_, num_kept));
@@ -54,7 +54,7 @@ public:
     size_t offset(const char* p) const { return base_ + static_cast<size_t>(p - data_.get()); }
     const char* end() const { return data_.get() + size_; }
     bool is_last() const { return is_last_; }
-    // Whether a scan that stopped at `p` did so because the source has more than this window.
+    // Whether a scan that stopped at `p` reached the end of the window but not of the source.
     bool is_cut(const char* p) const { return !is_last_ && p >= end(); }
 
 private:

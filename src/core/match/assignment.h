@@ -1,4 +1,4 @@
-// The pairing of rows and columns with the largest sum of weights; a row or a column may stay alone.
+// Maximum-weight bipartite matching of rows and columns; a row or a column may stay unmatched.
 #pragma once
 
 #include <cstddef>
@@ -14,8 +14,8 @@ struct WeightedPair {
     double weight;  // above 0
 };
 
-// Adds one row after the other. A new row starts a chain: it takes a column, whose row takes another column, and so on, until a row
-// takes a free column, or stays alone. The chain of the largest gain is carried out. What was best before plus this is best now.
+// Adds one row at a time along the augmenting path of the largest gain: the new row takes a column, whose row takes another column,
+// and so on, until a row takes a free column or stays unmatched. An optimal matching plus its best path is optimal for one more row.
 class Assignment {
 public:
     Assignment(const std::vector<WeightedPair>& pairs, size_t num_rows, size_t num_columns)
@@ -26,7 +26,7 @@ public:
         for (size_t row = 0; row < num_rows; ++row) add(static_cast<int32_t>(row));
     }
 
-    // The index of the pair that each row is in, or -1. Pairs are in order of their rows.
+    // Index of the pair of each row, or -1. The given pairs must be sorted by row.
     const std::vector<int32_t>& taken() const { return taken_; }
 
 private:
@@ -37,8 +37,8 @@ private:
         std::vector<int32_t> open{start}, touched{start};
         gain_[start] = 0;
         double best = 0;
-        int32_t last_pair = kNone, last_row = start;  // where the best chain ends: at a pair with a free column, or at a row alone
-        // Weights that differ in the last bit only could improve each other for ever: a chain is no longer than the rows in reach.
+        int32_t last_pair = kNone, last_row = start;  // end of the best path: a pair with a free column, or an unmatched row
+        // A path visits each touched row once at most; without this bound, rounding errors could make a cycle look like a gain for ever.
         for (size_t round = 0; !open.empty() && round <= touched.size(); ++round) {
             std::vector<int32_t> next;
             for (const int32_t row : open) {
@@ -65,7 +65,7 @@ private:
         for (const int32_t row : touched) gain_[row] = kNoGain, via_[row] = kNone;
     }
 
-    // From the end of the chain to its start: each row gets its new pair, and the row before the column it had.
+    // Walk from the end of the path to its start; each row gets its new pair, and leaves its column to the row before it.
     void carry_out(int32_t start, int32_t pair, int32_t row) {
         for (size_t step = 0; step <= taken_.size(); ++step) {
             taken_[row] = pair;
@@ -77,11 +77,11 @@ private:
     }
 
     const std::vector<WeightedPair>& pairs_;
-    std::vector<int32_t> first_;   // of each row, among the pairs
-    std::vector<int32_t> taken_;   // the pair of each row
-    std::vector<int32_t> holder_;  // the row of each column
-    std::vector<double> gain_;     // what a chain has gained when its last row is without a column
-    std::vector<int32_t> via_;     // the pair by which a chain takes the column of this row
+    std::vector<int32_t> first_;   // of each row: its first pair
+    std::vector<int32_t> taken_;   // of each row: its pair
+    std::vector<int32_t> holder_;  // of each column: its row
+    std::vector<double> gain_;     // of each row: the largest gain of a path that leaves it without a column
+    std::vector<int32_t> via_;     // of each row: the pair by which this path takes its column
 };
 
 }  // namespace boxscore

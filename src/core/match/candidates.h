@@ -1,5 +1,5 @@
-// Candidates: the truths that are as similar to a detection as the lowest threshold asks for. The seam between geometry and
-// matching: nothing after it knows what a shape is, nothing before it knows what a verdict is.
+// Candidates: the truths whose similarity to a detection reaches the lowest threshold. They are the interface between geometry and
+// matching: matching doesn't know shapes, and geometry doesn't know verdicts.
 #pragma once
 
 #include <algorithm>
@@ -16,13 +16,13 @@ namespace boxscore {
 struct Candidate {
     double similarity;
     uint32_t truth;
-    uint32_t num_reached;  // thresholds that it reaches
+    uint32_t num_reached;  // number of thresholds that the similarity reaches
 };
 
-// The truths that one image has of one class, or of all.
+// The truths of one image that belong to one class, or to any.
 template <class Policy>
 struct TruthGroup {
-    uint32_t first = 0, end = 0;  // 0, 0 if there are none
+    uint32_t first = 0, end = 0;  // 0, 0 if empty
     typename Policy::Index::Range range;
 };
 
@@ -30,10 +30,10 @@ struct TruthGroup {
 template <class Policy>
 struct TruthShapes {
     const typename Policy::Shape* shape;
-    const uint8_t* is_relative;  // whether a similarity is relative to the detection's own size
+    const uint8_t* is_relative;  // whether similarities are relative to the size of the detection
 };
 
-// The candidates of one detection; memory of one thread.
+// The candidates of one detection. Buffers of one thread.
 template <class Policy>
 struct CandidateList {
     typename Policy::Index index;
@@ -50,16 +50,16 @@ class CandidateFinder {
 public:
     using Shape = typename Policy::Shape;
 
-    // `is_last_first`: of equal similarities the last truth comes first.
+    // `is_last_first`: whether the last of equally similar truths comes first, else the first.
     CandidateFinder(const Policy& policy, const std::vector<double>& cutoffs, bool is_strict, bool is_last_first)
         : policy_(policy), cutoffs_(cutoffs), is_strict_(is_strict), is_last_first_(is_last_first),
           surely_below_(cutoffs[0] * (1 - 1e-9)) {
-        cutoffs_.resize((cutoffs.size() + 1) / 2 * 2, std::numeric_limits<double>::quiet_NaN());  // which nothing reaches
+        cutoffs_.resize((cutoffs.size() + 1) / 2 * 2, std::numeric_limits<double>::quiet_NaN());  // padding that no similarity reaches
     }
 
     CandidateList<Policy> make_list() const { return {policy_.make_index(surely_below_), {}, {}}; }
 
-    // Forgets the groups of the image before; the next has so many truths.
+    // Clear the groups of the previous image and make room for `num_truths` candidates.
     void start_image(size_t num_truths, CandidateList<Policy>& list) const {
         list.index.clear();
         if (list.items.size() < num_truths) list.items.resize(num_truths);
@@ -70,13 +70,13 @@ public:
         return {first, end, list.index.add(truths.shape, truths.is_relative, first, end)};
     }
 
-    // Looks up some detections in a group, all at once: `shape_at(i)` is the shape of the i-th of them.
+    // Look up `num` detections in a group; `shape_at(i)` is the shape of detection i.
     template <class ShapeAt>
     void look_up(const ShapeAt& shape_at, uint32_t num, const TruthGroup<Policy>& group, CandidateList<Policy>& list) const {
         list.index.look_up(shape_at, num, group.range);
     }
 
-    // Finds the candidates of the i-th of the detections that were looked up in a group, the most similar first.
+    // Find the candidates of detection i of the last `look_up`, sorted by falling similarity.
     void find(uint32_t i, const Shape& shape, const TruthShapes<Policy>& truths, const TruthGroup<Policy>& group,
               CandidateList<Policy>& list) const {
         list.size = 0;
@@ -95,7 +95,7 @@ public:
 private:
     void consider(const Shape& shape, const TruthShapes<Policy>& truths, uint32_t g, CandidateList<Policy>& list) const {
         const auto use = [&](double similarity) {
-            // How many are reached is hard to predict, so all are compared.
+            // The number is unpredictable, so compare with all cutoffs instead of branching.
             const uint32_t num = num_reached(cutoffs_.data(), cutoffs_.size(), similarity, is_strict_);
             if (num > 0) list.items[list.size++] = {similarity, g, num};
         };
@@ -103,9 +103,9 @@ private:
     }
 
     const Policy& policy_;
-    std::vector<double> cutoffs_;  // ascending, in twos
+    std::vector<double> cutoffs_;  // ascending, padded to an even number
     bool is_strict_, is_last_first_;
-    double surely_below_;  // a pair below this can't reach the lowest threshold, however the division rounds
+    double surely_below_;  // a similarity below this can't reach the lowest threshold, whatever the rounding of its division
 };
 
 }  // namespace boxscore

@@ -1,4 +1,4 @@
-// The truths of one image in the order of matching, with what matching needs to know of them.
+// The truths of one image in the order of matching, with their shapes, kinds and area ranges.
 #pragma once
 
 #include <algorithm>
@@ -19,33 +19,33 @@ struct TruthColumns {
     size_t size;
     const Groups* by_image;
     const int32_t* label;  // indices among the classes
-    const double* area;   // may be null: those of the shapes
-    const uint8_t* kind;  // may be null: all are regular
+    const double* area;   // null: the areas of the shapes
+    const uint8_t* kind;  // null: all are regular
 };
 
-// A truth on its way to its class.
+// Sort key of a truth.
 struct TruthEntry {
     int32_t label;
     uint32_t index;  // in its image
 };
 
-// Class by class, each class in the order of rows. Memory of one thread.
+// Truths sorted by class, then row. Buffers of one thread.
 template <class Policy>
 struct ImageTruths {
-    uint32_t first = 0;  // where they start among those of all images, which stand image by image
+    uint32_t first = 0;  // position of the first one among the truths of all images, sorted by image
     std::vector<TruthEntry> entries;
     std::vector<typename Policy::Shape> given_shape;  // in the order of rows
     std::vector<typename Policy::Shape> shape;
     std::vector<uint8_t> is_relative;  // as in TruthShapes
     std::vector<uint8_t> kind;
-    std::vector<uint64_t> is_regular;  // by cell, num_words per truth; nowhere for a group
-    std::vector<uint64_t> state;       // bit a where it counts in area range a
+    std::vector<uint64_t> is_regular;  // bits by cell, num_words per truth: a regular truth within the area range; 0 for other kinds
+    std::vector<uint64_t> state;       // bit a: the truth counts in area range a
     bool has_groups = false;
 
-    std::vector<TruthEntry> spare;  // to sort by class
-    std::vector<uint32_t> next;     // of each class, while its truths are placed
+    std::vector<TruthEntry> spare;  // scratch of the sort by class
+    std::vector<uint32_t> next;     // of each class: the position of its next truth, while sorting
 
-    // Makes room for so many truths; what is there stays.
+    // Resize all columns to `size` truths; existing elements stay.
     void grow(size_t size, size_t num_words) {
         given_shape.resize(size);
         shape.resize(size);
@@ -66,7 +66,7 @@ public:
         : policy_(policy), columns_(columns), num_classes_(num_classes), rules_(rules), cells_(cells), ranges_(rules),
           by_image_(*columns.by_image) {}
 
-    // Where the truth was given that has this position among those of all images.
+    // Input row of the truth at this position among the truths of all images, sorted by image.
     uint32_t row(uint32_t position) const { return by_image_.at(position); }
 
     void read(size_t image, ImageTruths<Policy>& truths) const {
@@ -74,7 +74,7 @@ public:
         truths.first = begin;
         truths.entries.resize(size);
         if (truths.state.size() < size) truths.grow(size, cells_.num_words);
-        for (uint32_t i = 0; i < size; ++i) {  // in the order of memory
+        for (uint32_t i = 0; i < size; ++i) {  // sequential reads
             const uint32_t row = by_image_.at(begin + i);
             truths.entries[i] = {columns_.label[row], i};
             truths.given_shape[i] = policy_.truth(row);
@@ -85,7 +85,7 @@ public:
     }
 
 private:
-    // Stably; images with many truths are sorted by counting.
+    // Sort by class, stably: an insertion sort of few truths, a counting sort of many.
     void sort_by_class(ImageTruths<Policy>& truths) const {
         std::vector<TruthEntry>& entries = truths.entries;
         const auto is_before = [](const TruthEntry& a, const TruthEntry& b) { return a.label < b.label; };

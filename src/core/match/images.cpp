@@ -10,7 +10,7 @@
 namespace boxscore {
 namespace {
 
-// The group of each row.
+// Group index of each row.
 std::vector<int32_t> groups_of(const std::vector<int64_t>& start) {
     std::vector<int32_t> group(static_cast<size_t>(start.back()));
     for (size_t n = 0; n + 1 < start.size(); ++n) {
@@ -19,7 +19,7 @@ std::vector<int32_t> groups_of(const std::vector<int64_t>& start) {
     return group;
 }
 
-// Indices of thresholds in ascending order of what similarities are compared with.
+// Indices of the thresholds in ascending order of their cutoffs.
 std::vector<size_t> ascending_order(const std::vector<double>& cutoffs) {
     std::vector<size_t> order(cutoffs.size());
     std::iota(order.begin(), order.end(), size_t{0});
@@ -27,7 +27,7 @@ std::vector<size_t> ascending_order(const std::vector<double>& cutoffs) {
     return order;
 }
 
-// Everything that is asked while the arrays are written.
+// Recorder of the matcher that writes the takes to pycocotools' arrays.
 class AssignmentWriter {
 public:
     static constexpr bool kIsActive = true;
@@ -44,7 +44,7 @@ public:
         order_truths();
     }
 
-    // The protocol that pycocotools has, with thresholds in ascending order.
+    // pycocotools' rules, with cutoffs in ascending order; sets `threshold_`.
     Rules make_rules() {
         Rules rules;
         for (const double threshold : rules_.thresholds) {
@@ -72,7 +72,7 @@ public:
             column[g] = static_cast<uint32_t>(g - static_cast<size_t>(groups_.truth_start[truth_group_[g]]));
             kind[g] = columns_.is_ignored[g] == 0 ? kRegular : columns_.is_crowd[g] != 0 ? kCrowd : kDifficult;
         }
-        // Groups are images of one class; rows stand by falling score already.
+        // Each group is passed as an image with one class; rows are already sorted by falling score, so scores are all 0.
         const std::vector<int32_t> label(std::max(num_detections_, num_truths_));
         const std::vector<double> score(num_detections_);
         const MatrixPolicy policy{columns_.overlap, row_start.data(), column.data()};
@@ -101,18 +101,18 @@ public:
         }
     }
 
-    // as in COCO: a truth is full if the id of the detection that took it is above 0, and a crowd never is
+    // as in COCO: a truth stays free if the id of the detection that takes it is not above 0, and a crowd always does
     bool leaves_free(uint32_t row, uint32_t truth_row) const {
         return !(columns_.id[row] > 0) || columns_.is_crowd[truth_row] != 0;
     }
 
 private:
-    // as in COCO: the largest threshold is a little below 1, and no number is below what is not one
+    // as in COCO: thresholds are capped at 1 - 1e-10; no similarity is below NaN, so all reach it
     static double cutoff_of(double threshold) {
         return std::isnan(threshold) ? -std::numeric_limits<double>::infinity() : std::min(threshold, 1 - 1e-10);
     }
 
-    // Where a row is in what has a block per group, thresholds by rows.
+    // Index of a row in an array with one block per group, shape (thresholds, rows).
     size_t index_of(size_t area, size_t threshold, const std::vector<int64_t>& start, size_t n, size_t row, size_t size) const {
         const auto first = static_cast<size_t>(start[n]), num = static_cast<size_t>(start[n + 1]) - first;
         return (area * size + first) * num_thresholds_ + threshold * num + (row - first);
@@ -120,7 +120,7 @@ private:
 
     bool is_outside(double area, size_t a) const { return area < rules_.area_low[a] || area > rules_.area_high[a]; }
 
-    // In each group, regular truths first.
+    // Order the truths of each group: first the ones that count, then the ignored ones; stably.
     void order_truths() {
         for (size_t a = 0; a < rules_.area_low.size(); ++a) {
             int64_t* const order = out_.truth_order + a * num_truths_;
@@ -140,7 +140,7 @@ private:
         }
     }
 
-    // Matches a group again in which an overlap is NaN. As in COCO: that is not below any other, so the last one wins.
+    // Match a group with a NaN overlap again. As in COCO: NaN is not below any other overlap, nor any other below NaN, so later truths win.
     void match_in_order(size_t n, const double* overlap) const {
         const auto first = static_cast<size_t>(groups_.truth_start[n]), first_row = static_cast<size_t>(groups_.start[n]);
         const size_t num = groups_.num_truths(n), end_row = static_cast<size_t>(groups_.start[n + 1]);
@@ -174,7 +174,7 @@ private:
         }
     }
 
-    // What met nothing is ignored outside of the area range; so is what met a truth whose id is 0.
+    // Ignore unmatched detections outside of the area range; one whose truth has the id 0 reads as unmatched.
     void ignore_outside() const {
         for (size_t a = 0; a < rules_.area_low.size(); ++a) {
             for (size_t d = 0; d < num_detections_; ++d) {
@@ -194,7 +194,7 @@ private:
     const size_t num_thresholds_, num_detections_, num_truths_;
     const std::vector<int32_t> group_, truth_group_;
     std::vector<size_t> position_;   // of each truth in the order of matching, by area range
-    std::vector<size_t> threshold_;  // in ascending order
+    std::vector<size_t> threshold_;  // indices of the thresholds in ascending order of their cutoffs
 };
 
 }  // namespace

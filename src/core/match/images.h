@@ -1,4 +1,4 @@
-// What pycocotools keeps of every image and class: the similarity of each pair, and who is matched with whom.
+// The arrays that pycocotools keeps per image and class: the similarity of each pair, and the matches.
 #pragma once
 
 #include <algorithm>
@@ -11,14 +11,15 @@
 
 namespace boxscore {
 
-// Groups of rows, one per image and class: detections start[n] .. start[n + 1] - 1 by falling score, and truths likewise.
+// Groups of rows, one per image and class. Group n has the detections start[n] .. start[n + 1] - 1, by falling score, and the truths
+// truth_start[n] .. truth_start[n + 1] - 1.
 struct ImageGroups {
     std::vector<int64_t> start, truth_start;
 
     size_t size() const { return start.size() - 1; }
     size_t num_detections(size_t n) const { return static_cast<size_t>(start[n + 1] - start[n]); }
     size_t num_truths(size_t n) const { return static_cast<size_t>(truth_start[n + 1] - truth_start[n]); }
-    // Where the matrix of each group begins, one row per detection and one column per truth; the last is how many pairs there are.
+    // Offset of each group's matrix (one row per detection, one column per truth); the last element is the total number of pairs.
     std::vector<size_t> matrix_starts() const {
         std::vector<size_t> starts(size() + 1);
         for (size_t n = 0; n < size(); ++n) starts[n + 1] = starts[n] + num_detections(n) * num_truths(n);
@@ -26,7 +27,7 @@ struct ImageGroups {
     }
 };
 
-// Calls `work(n, workspace)` with each group, some groups per task, each thread with a workspace of its own.
+// Call `work(n, workspace)` for each group n, in parallel; each thread has one workspace.
 template <class Workspace, class Work>
 void for_each_group(const ImageGroups& groups, const Run& run, Work work) {
     constexpr size_t kGroupsPerTask = 256;
@@ -37,7 +38,7 @@ void for_each_group(const ImageGroups& groups, const Run& run, Work work) {
     });
 }
 
-// The similarity of every pair of each group.
+// Write the similarity of every pair of each group; 0 where the policy reports none.
 template <class Policy>
 void measure_pairs(const Policy& policy, const ImageGroups& groups, const uint8_t* is_crowd, const Run& run, double* values) {
     const std::vector<size_t> starts = groups.matrix_starts();
@@ -59,7 +60,7 @@ void measure_pairs(const Policy& policy, const ImageGroups& groups, const uint8_
     });
 }
 
-// The same for boxes in xywh.
+// Write the IoU of every pair of boxes in xywh.
 void measure_overlaps(const ImageGroups& groups, const double* box, const double* truth_box, const uint8_t* is_crowd,
                       const Run& run, double* overlap);
 
@@ -70,21 +71,20 @@ struct AssignmentRules {
 
 struct AssignmentColumns {
     const double* overlap;
-    const double *area, *id;  // of the detections
+    const double *area, *id;  // of detections
     const double *truth_area, *truth_id;
-    const uint8_t *is_ignored, *is_crowd;  // of the truths
+    const uint8_t *is_ignored, *is_crowd;  // of truths
 };
 
-// By area range, and in it group by group. What belongs to thresholds, too, has a block per group: thresholds by rows.
+// Output arrays: sorted by area range, then group. Arrays with a threshold axis have one block per group, shape (thresholds, rows).
 struct Assignments {
-    double *match, *truth_match;  // the id of the other one, or 0
+    double *match, *truth_match;  // the id of the matched truth, or of the matched detection; 0: unmatched
     uint8_t* is_ignored;          // of detections
-    int64_t* is_truth_ignored;    // of truths, in the order of matching
+    int64_t* is_truth_ignored;    // of truths, in `truth_order`
     int64_t* truth_order;         // indices within the group: regular truths first
 };
 
-// The truth that every detection takes in every cell, in pycocotools' arrays. An id of 0 says that there is none, whatever it is
-// the id of.
+// Match in every cell and write pycocotools' arrays, in which an id of 0 means unmatched even if a row has this id.
 void assign(const ImageGroups& groups, const AssignmentColumns& columns, const AssignmentRules& rules, const Run& run,
             const Assignments& out);
 

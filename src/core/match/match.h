@@ -1,4 +1,4 @@
-// Matching: image by image, everything of one image in the nearest cache, all thresholds and area ranges in one word.
+// Matching, image by image: the data of one image fits in the L1 cache; thresholds and area ranges are bits of one word.
 #pragma once
 
 #include <algorithm>
@@ -26,11 +26,11 @@ struct DetectionColumns {
     const Groups* by_image;
     const int32_t* label;  // indices among the classes
     const Score* score;
-    const uint8_t* coverage;  // may be null: all are exhaustive
-    const double* area;       // may be null: those of the shapes
+    const uint8_t* coverage;  // null: all are exhaustive
+    const double* area;       // null: the areas of the shapes
 };
 
-// The matcher writes a tally, or calls a recorder instead.
+// The default recorder: the matcher writes a tally. With an active one it calls the recorder instead.
 struct NoRecorder {
     static constexpr bool kIsActive = false;
 };
@@ -53,7 +53,7 @@ public:
 
     Workspace make_workspace(size_t num_classes) const { return {num_classes, num_words_, finder_.make_list()}; }
 
-    // Writes the rows of all detections of an image as if they met no truth; then those that may meet one are judged.
+    // Match one image: write the rows of all detections as unmatched, then judge the ones whose class has truths.
     void match_image(size_t image, Workspace& work, MatchChunk& chunk, const Run& run) const {
         truths_.read(image, work.truths);
         write_truths(image, work.truths);
@@ -87,7 +87,7 @@ public:
         work.present.clear();
     }
 
-    // Moves the words of hits to their chunk, in a buffer: memory of its own size, which the next call may have again.
+    // Move the words of hits to the chunk. A `Buffer` has the exact size, and its memory can be reused by later calls.
     void end_chunk(Workspace& work, MatchChunk& chunk) const {
         const size_t num_words = work.hit_true.size();
         chunk.words = Buffer<uint64_t>(2 * num_words);
@@ -114,9 +114,9 @@ private:
         }
     }
 
-    // Entries by class, each class in the order of rows.
+    // Group the entries by class; each class keeps the order of rows.
     void group_by_class(uint32_t begin, uint32_t end, Workspace& work) const {
-        // In the order of rows, which is that of memory; what follows jumps about in the nearest cache only.
+        // Read the shapes in the order of rows, sequentially; later random accesses then stay in the L1 cache.
         if (work.shapes.size() < end - begin) work.shapes.resize(end - begin);
         work.entries.resize(end - begin);
         work.larger.clear();
@@ -139,7 +139,7 @@ private:
                 work.present.push_back(label);
                 if (num > 2) work.larger.push_back(label);
                 *pair = label;
-                pair += num == 2;  // which can't be predicted
+                pair += num == 2;  // unpredictable, so no branch
                 work.start[label] = position;
                 position += num;
             }
@@ -159,14 +159,14 @@ private:
         work.num_pairs = pair - work.pairs.data();
     }
 
-    // Rows of one image may be far apart: ask for those to come while the ones before are worked on.
+    // Prefetch a row: rows of one image may be far apart in memory.
     void fetch(uint32_t row) const {
         prefetch(detections_.label + row);
         prefetch(detections_.score + row);
         policy_.prefetch(row);
     }
 
-    // Sorts the entries of each class by falling score; of equal ones the first row stays first.
+    // Sort the entries of each class by falling score, ties by row.
     static void rank_in_classes(Workspace& work) {
         if (work.is_ranked) return;
         for (size_t i = 0; i < work.num_pairs; ++i) sort_pair(work.entries.data() + work.start[work.pairs[i]]);
@@ -175,8 +175,8 @@ private:
         }
     }
 
-    // The rank of each detection that limits count: in its class, or among those of all classes. It stays the same where others are
-    // left out.
+    // Store the rank of each detection that limits refer to: in its class, or in the whole image. It is found before any detection is
+    // dropped.
     void remember_ranks(Workspace& work) const {
         const size_t num = work.entries.size();
         work.limit_rank.resize(num);
@@ -193,7 +193,7 @@ private:
         for (uint32_t rank = 0; rank < num; ++rank) work.limit_rank[by_row[rank].index()] = rank;
     }
 
-    // Removes entries beyond the last limit, and those of classes that nobody looked for.
+    // Drop entries beyond the last limit, and entries whose class was not verified in this image.
     void leave_out(uint32_t begin, Workspace& work) const {
         const uint32_t last_limit = rules_.limits.back();
         if (detections_.coverage == nullptr && work.entries.size() <= last_limit) return;
@@ -221,7 +221,7 @@ private:
         const Shape* const shapes = work.shapes.data();
         const size_t num = work.entries.size();
         if constexpr (!Recorder::kIsActive) {
-            // Bytes are written here, which may be bytes of anything, as far as the compiler knows: so what is read is in local variables.
+            // `uint8_t` stores may alias; hoist loads into locals.
             const uint32_t* const start = work.start.data();
             const uint32_t* const limit_rank = has_limit_ranks_ ? work.limit_rank.data() : nullptr;
             const uint32_t* const limits = rules_.limits.data();
@@ -250,13 +250,13 @@ private:
         }
     }
 
-    // The state of a detection that meets no truth: false where its area is in range, else ignored.
+    // State of an unmatched detection: a false positive in the area ranges that it is in, else ignored.
     uint64_t unmatched_state(uint32_t row, const Shape& shape) const {
         if (coverage_of(row) == kNotExhaustive) return 0;  // ignored in every area range
         return ranges_.find(detections_.area == nullptr ? policy_.area(shape) : detections_.area[row]) << 1;
     }
 
-    // Judges a detection of a class, of which it is the i-th entry.
+    // Judge the detection that is entry i of its class.
     void judge_row(uint32_t begin, size_t first_out, uint32_t first_entry, uint32_t i, const TruthGroup<Policy>& group,
                    Workspace& work) const {
         const uint32_t entry = first_entry + i;
@@ -270,7 +270,7 @@ private:
         }
     }
 
-    // The state of a detection that has candidates, and would have another without them; for a hit its words go to the chunk.
+    // State of a detection with candidates; `state` is its unmatched state. Appends the words of a hit to the workspace.
     uint64_t judge(uint32_t row, uint64_t state, Workspace& work) const {
         CandidateList<Policy>& candidates = work.candidates;
         if (work.truths.has_groups) split_off_groups(work);
@@ -284,12 +284,12 @@ private:
         return summarize(work);
     }
 
-    // Cells of one detection: where it takes a truth that counts, and where it takes none.
+    // One word of cells of a detection: `is_true` where it takes a truth that counts, `is_open` where it takes none.
     struct Verdicts {
         uint64_t is_true, is_open;
     };
 
-    // Takes truths that are no groups, regular ones first. `kNotes`: whether anybody wants to know which.
+    // Take truths other than groups, regular ones first. `kNotes`: whether to note which ones.
     template <bool kNotes>
     Verdicts take_truths(uint32_t row, size_t w, Workspace& work) const {
         uint64_t is_wanted = ~uint64_t{0}, is_true = 0, is_false = 0;
@@ -318,20 +318,20 @@ private:
         return {is_true, is_false | is_wanted};
     }
 
-    // Out of line, as few ask for it.
+    // Not inlined: rarely needed.
     BOXSCORE_NOINLINE Verdicts take_and_note(uint32_t row, size_t w, Workspace& work) const {
         if (w == 0) work.taken = kNone;
         return take_truths<true>(row, w, work);
     }
 
-    // Writes the truth that the detection of a row has taken.
+    // Write the truth that a detection took in the first cell to its output row.
     BOXSCORE_NOINLINE void write_take(size_t out, const Workspace& work) const {
         if (!tally_.trace.is_wanted || work.taken == kNone) return;
         tally_.trace.taken[out] = truth_row(work.taken, work);
         tally_.trace.taken_similarity[out] = work.similarity;
     }
 
-    // Moves groups out of the candidates.
+    // Move groups from `candidates` to `group_candidates`.
     void split_off_groups(Workspace& work) const {
         work.group_candidates.clear();
         size_t num_others = 0;
@@ -346,7 +346,7 @@ private:
         if (rules_.matching == Matching::best && work.group_candidates.size() > 1) work.group_candidates.resize(1);
     }
 
-    // Takes groups where no other truth was taken, those within the area range first. The first detection of a group is true.
+    // Take groups in the open cells, first the ones within the area range. The first detection that takes such a group is true.
     void take_groups(uint32_t row, size_t w, Workspace& work, Verdicts& verdicts) const {
         for (const bool is_inside : {true, false}) {
             for (const Candidate& candidate : work.group_candidates) {
@@ -366,7 +366,7 @@ private:
         return truths_.row(work.truths.first + work.truths.entries[truth].index);
     }
 
-    // Notes the cells in which a detection takes a truth: all of them for a recorder, else the first one.
+    // Note the cells in which a detection takes a truth: all of them for a recorder, else only the first.
     void note_take(uint32_t row, size_t word, uint64_t cells, const Candidate& candidate, Workspace& work) const {
         if constexpr (Recorder::kIsActive) {
             recorder_.take(row, word, cells, truth_row(candidate.truth, work));
@@ -383,8 +383,8 @@ private:
         is_free &= ~pick;
     }
 
-    // The state of a detection that has candidates. If it is the same at all thresholds and nowhere true, it is no hit after
-    // all; so there is one way to write down a verdict.
+    // State of a detection with candidates. One that is true nowhere and has equal verdicts at all thresholds is stored like an
+    // unmatched one, not as a hit, so that each verdict has one encoding.
     uint64_t summarize(Workspace& work) const {
         uint64_t any_true = 0;
         for (size_t w = 0; w < num_words_; ++w) any_true |= work.is_true[w];
@@ -411,9 +411,9 @@ private:
         return 1;
     }
 
-    // Truths of an image with which one detection takes long enough to ask whether to go on.
+    // Above this number of truths, check for an interruption at each detection.
     static constexpr uint32_t kMany = 1000;
-    // How many rows ahead memory is asked for.
+    // Prefetch distance in rows.
     static constexpr size_t kAhead = 24;
     // No truth.
     static constexpr uint32_t kNone = UINT32_MAX;
@@ -426,14 +426,14 @@ private:
     const Cells& cells_;
     TallyRows<Score, State>& tally_;
     const Recorder& recorder_;
-    const uint32_t* const rows_;  // by image; null where they are as they stand
+    const uint32_t* const rows_;  // sorted by image; null if the input already is
     const CandidateFinder<Policy> finder_;
     const AreaRanges ranges_;
     const size_t num_words_, num_areas_;
     const bool is_next_best_, notes_takes_, has_limit_ranks_;
 };
 
-// Ids are indices among so many images and classes.
+// Ranges of the image and class indices.
 struct MatchSizes {
     size_t num_images, num_classes;
 };
@@ -463,7 +463,7 @@ void match(const Policy& policy, const DetectionColumns<Score>& detections, cons
     if constexpr (!Recorder::kIsActive) close_gaps(chunks, run, tally);
 }
 
-// The same, with a recorder instead of a tally.
+// Match with a recorder instead of a tally.
 template <class Policy, class Recorder>
 void match_into(const Recorder& recorder, const Policy& policy, const DetectionColumns<double>& detections,
                 const TruthColumns& truths, const MatchSizes& sizes, const Rules& rules, const Run& run) {

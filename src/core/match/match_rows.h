@@ -1,4 +1,4 @@
-// The rows that matching writes, chunk by chunk of images, and what they add up to.
+// The rows that matching writes, by chunks of images, and functions that count and concatenate them.
 #pragma once
 
 #include <algorithm>
@@ -13,39 +13,39 @@
 
 namespace boxscore {
 
-// The input rows behind a tally, written only if wanted.
+// Indices of the input rows behind a tally; empty unless `is_wanted`.
 struct TraceColumns {
     bool is_wanted = false;
-    Buffer<int64_t> row;              // where each detection was given
-    Buffer<int64_t> taken;            // where the truth was given that it takes in the first cell; -1: it takes none
-    Buffer<double> taken_similarity;  // of the two; NaN: it takes none
-    Buffer<int64_t> truth_row;        // where each truth was given
+    Buffer<int64_t> row;              // the input row of each detection
+    Buffer<int64_t> taken;            // the input row of the truth that it takes in the first cell; -1: none
+    Buffer<double> taken_similarity;  // with this truth; NaN: none
+    Buffer<int64_t> truth_row;        // the input row of each truth
 
     TraceColumns() = default;
     TraceColumns(size_t num_detections, size_t num_truths)
         : is_wanted(true), row(num_detections), taken(num_detections), taken_similarity(num_detections), truth_row(num_truths) {}
 };
 
-// What becomes of each detection, one row each, images in order and each image class by class in order of rank. A state has bit 0
-// for a hit; a detection that is none has bit 1 + a where it counts, as a false positive, in area range a. Hits have their
-// verdicts cell by cell in words, in the order of their rows.
+// Verdicts, one row per detection: sorted by image, then class, then rank. Bit 0 of a state marks a hit. A state without it has
+// bit 1 + a set if the detection is a false positive in area range a. The verdicts of hits are in `is_true` and `is_counted`, one
+// bit per cell, in the order of their rows.
 template <class Score, class State>
 struct TallyRows {
-    const int32_t *image_id, *label_id;  // what is written for each index
-    int32_t* image;  // may be null: not wanted
+    const int32_t *image_id, *label_id;  // the id that is written for each index
+    int32_t* image;  // null: not written
     int32_t* label;
     Score* score;
     uint8_t* tier;  // the first limit that the detection's rank is within
     State* state;
     Buffer<uint64_t> is_true, is_counted;           // num_words per hit
-    Buffer<int32_t> truth_image, truth_label;       // of each truth, images in order and each image class by class
-    Buffer<State> truth_state;                      // bit a where it counts in area range a
-    std::vector<double> similarity;                 // of each hit, if wanted: with the truth that makes it true in the first cell
+    Buffer<int32_t> truth_image, truth_label;       // of each truth, sorted by image, then class
+    Buffer<State> truth_state;                      // bit a: the truth counts in area range a
+    std::vector<double> similarity;                 // of each hit in the first cell; 0 if not true there; empty if not wanted
     TraceColumns trace;
     size_t size = 0;
 };
 
-// Truths that count, by class and area range, from the indices of their classes and their states.
+// Number of truths that count, by class and area range. `label` holds class indices.
 template <class State>
 std::vector<int64_t> count_truths(const int32_t* label, const State* state, size_t size, size_t num_classes,
                                   size_t num_areas) {
@@ -56,17 +56,17 @@ std::vector<int64_t> count_truths(const int32_t* label, const State* state, size
     return count;
 }
 
-// A run of images that one thread does in one go; its rows start where those of the images before would end.
+// Consecutive images that one thread matches as one task. `first_row` assumes that every detection of earlier images has a row.
 struct MatchChunk {
     size_t first_image, end_image;
     size_t first_row, num_rows = 0;
-    Buffer<uint64_t> words;  // of its hits: is_true of all of them, then is_counted
+    Buffer<uint64_t> words;  // `is_true` of all hits, then `is_counted` of all hits
     std::vector<double> similarity;
 
     size_t num_words() const { return words.size() / 2; }
 };
 
-// Some chunks per thread, so that one slow image does not keep all waiting; the same for any number of threads.
+// Cut the images into chunks: small enough that threads finish at about the same time, and independent of the number of threads.
 inline std::vector<MatchChunk> cut_into_chunks(const Groups& by_image, size_t num_images) {
     constexpr size_t kLeastRows = size_t{1} << 11, kMostRows = size_t{1} << 14;
     const size_t rows_per_chunk = std::min(std::max(size_t{by_image.start[num_images]} / 32, kLeastRows), kMostRows);
@@ -83,7 +83,7 @@ inline std::vector<MatchChunk> cut_into_chunks(const Groups& by_image, size_t nu
     return chunks;
 }
 
-// Closes the gaps that detections without a row left between chunks, and concatenates the verdicts of hits.
+// Close the gaps that dropped detections leave between chunks, and concatenate the verdicts of hits.
 template <class Score, class State>
 void close_gaps(const std::vector<MatchChunk>& chunks, const Run& run, TallyRows<Score, State>& tally) {
     std::vector<size_t> first_word{0};
@@ -104,7 +104,7 @@ void close_gaps(const std::vector<MatchChunk>& chunks, const Run& run, TallyRows
     }
     tally.is_true = Buffer<uint64_t>(first_word.back());
     tally.is_counted = Buffer<uint64_t>(first_word.back());
-    constexpr size_t kFewWords = size_t{1} << 16;  // are copied before a thread is woken
+    constexpr size_t kFewWords = size_t{1} << 16;  // copying these takes less time than waking a thread
     const Run run_words = first_word.back() < kFewWords ? run.on_one_thread() : run;
     for_each_task(chunks.size(), run_words, [] { return 0; }, [&](size_t task, int) {
         const uint64_t* const words = chunks[task].words.data();

@@ -1,4 +1,4 @@
-// Similarities across classes: the nearest truths of each detection, and pairs of different classes.
+// Similarities outside of matching: the nearest truths of each detection, all similar pairs, and matches between different classes.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 
 namespace boxscore {
 
-// Rows of one side. A row that is not used is skipped.
+// Rows of detections or truths; rows that are not used are skipped.
 struct UsedRows {
     size_t size;
     const int32_t* image;  // indices among the images
@@ -19,23 +19,24 @@ struct UsedRows {
     const uint8_t* is_used;
 };
 
-// The most similar truth, the first of equal ones; -1 and 0 where none is similar at all.
+// Output, one element per detection: the most similar truth, the first one of a tie, and its similarity; -1 and 0 if all
+// similarities are 0.
 struct Nearest {
     int32_t* truth;
     double* similarity;
 };
 
-// Image by image, the candidates of detections in use among all truths in use, whatever their classes.
+// Find candidates image by image: used detections against used truths of any class.
 template <class Policy>
 class ImageCandidates {
 public:
-    // `is_relative`: similarities are relative to the detections' own sizes.
+    // `is_relative`: whether similarities are relative to the sizes of the detections.
     ImageCandidates(const Policy& policy, const UsedRows& detections, const UsedRows& truths, size_t num_images,
                     const CandidateFinder<Policy>& finder, bool is_relative = false)
         : policy_(policy), detections_(detections), truths_(truths), num_images_(num_images), finder_(finder),
           is_relative_(is_relative) {}
 
-    // The truths of one image, and the candidates of one of its detections; memory of one thread.
+    // The truths of one image, and the candidates of one of its detections. Buffers of one thread.
     struct Workspace {
         CandidateList<Policy> candidates;
         std::vector<typename Policy::Shape> shape;  // of each truth
@@ -49,7 +50,7 @@ public:
         std::vector<uint8_t> is_free;  // of each truth
     };
 
-    // Calls `work(workspace)` for each image that has detections and truths in use.
+    // Call `work(workspace)` for each image with used detections and used truths.
     template <class Work>
     void for_each_image(const Run& run, Work work) const {
         constexpr size_t kImagesPerTask = 64;
@@ -70,9 +71,9 @@ public:
             });
     }
 
-    // Finds the candidates of a detection, the most similar first; of equal ones the first row.
+    // Find the candidates of a detection, sorted by falling similarity, ties by row.
     void find(uint32_t detection_row, Workspace& space, const Run& run) const {
-        constexpr size_t kMany = 1000;  // truths with which one detection takes long enough to ask whether to go on
+        constexpr size_t kMany = 1000;  // from here on, check for an interruption at each detection
         if (space.row.size() > kMany) run.check();
         const auto shape = policy_.detection(detection_row);
         finder_.look_up([&](uint32_t) BOXSCORE_INLINE -> const auto& { return shape; }, 1, space.group, space.candidates);
@@ -103,7 +104,7 @@ private:
     const bool is_relative_;
 };
 
-// The nearest truths of each detection: of its own class, and of any other. All rows get written.
+// Write the nearest truth of each detection in its own class, and in the other classes. Rows that are not used get -1 and 0.
 template <class Policy>
 void find_nearest(const Policy& policy, const UsedRows& detections, const UsedRows& truths, size_t num_images, const Run& run,
                   const Nearest& own, const Nearest& other) {
@@ -134,13 +135,13 @@ struct SimilarPairs {
     std::vector<double> similarity;
 };
 
-// The pairs of one image and class that reach the only cutoff of the rules, in order of the detections' rows.
+// All pairs of the same image and class that reach the cutoff, of which `rules` has one; sorted by detection row, then falling similarity.
 template <class Policy>
 SimilarPairs find_pairs(const Policy& policy, const UsedRows& detections, const UsedRows& truths, size_t num_images,
                         bool is_relative, const Rules& rules, const Run& run) {
     const CandidateFinder<Policy> finder(policy, rules.cutoffs, rules.is_strict, /* is_last_first = */ false);
     const ImageCandidates<Policy> images(policy, detections, truths, num_images, finder, is_relative);
-    std::vector<std::vector<Candidate>> found(detections.size);  // with the rows of truths
+    std::vector<std::vector<Candidate>> found(detections.size);  // by detection; `truth` is a row of the truths
     images.for_each_image(run, [&](auto& space) {
         for (const uint32_t row : space.detection_rows) {
             images.find(row, space, run);
@@ -161,8 +162,8 @@ SimilarPairs find_pairs(const Policy& policy, const UsedRows& detections, const 
     return pairs;
 }
 
-// Detections by falling score, of equal ones the first row first, take the free truth of another class with the largest similarity
-// that reaches the only cutoff of the rules. Written is the truth of each detection, or -1.
+// Match detections with truths of other classes. In order of falling score, ties by row, each detection takes the most similar free
+// truth that reaches the cutoff, of which `rules` has one. Writes the row of the truth of each detection, or -1.
 template <class Policy>
 void match_across(const Policy& policy, const UsedRows& detections, const double* score, const UsedRows& truths,
                   size_t num_images, const Rules& rules, const Run& run, int32_t* taken) {

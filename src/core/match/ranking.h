@@ -1,5 +1,5 @@
-// The ranks of the detections of one image, by falling score in each class. Groups are small, and which of two scores is higher can't
-// be predicted: so there are few branches.
+// Sort the detections of one image by falling score within each class. Groups are small and comparisons of scores are unpredictable,
+// so the code is mostly branchless.
 #pragma once
 
 #include <algorithm>
@@ -13,19 +13,19 @@
 
 namespace boxscore {
 
-inline constexpr size_t kFewRanked = 16;  // beyond it, fewer than all pairs are compared
-inline constexpr size_t kMostNear = 12;   // entries of one bucket that are compared with each other
+inline constexpr size_t kFewRanked = 16;  // up to this size all pairs are compared
+inline constexpr size_t kMostNear = 12;   // largest bucket whose entries are compared with each other
 
-// A detection on its way to its rank.
+// Sort key of a detection.
 struct RankEntry {
     uint64_t key;     // ascends as scores fall
-    uint64_t packed;  // its class, and its index in its image
+    uint64_t packed;  // class in the upper 32 bits, index in its image in the lower
 
     uint32_t index() const { return static_cast<uint32_t>(packed); }
     uint32_t label() const { return static_cast<uint32_t>(packed >> 32); }
 };
 
-// Sorts two entries; of equal ones the first stays first.
+// Sort two entries, stably.
 inline void sort_pair(RankEntry* entries) {
     const RankEntry first = entries[0], second = entries[1];
     const uint64_t is_before = -uint64_t{second.key < first.key};
@@ -34,7 +34,7 @@ inline void sort_pair(RankEntry* entries) {
     entries[1] = {second.key ^ key, second.packed ^ packed};
 }
 
-// Sorts a few entries: the rank of each is the number of those before it. `from` and `to` are not the same.
+// Sort at most kFewRanked entries, stably: the rank of an entry is the number of entries before it. `from` and `to` must not overlap.
 inline void rank_few(const RankEntry* from, RankEntry* to, size_t num) {
     std::array<uint64_t, kFewRanked> keys;
     keys.fill(std::numeric_limits<uint64_t>::max());
@@ -47,8 +47,8 @@ inline void rank_few(const RankEntry* from, RankEntry* to, size_t num) {
     }
 }
 
-// Sorts entries that are out of order by less than `distance`: the rank of each is its index, and one more for each that is after it
-// and should be before it, and one less for each that is the other way round.
+// Sort entries, stably, of which each is less than `distance` away from its rank: rank = index + number of later entries with a
+// smaller key - number of earlier entries with a larger key.
 inline void rank_near(const RankEntry* from, RankEntry* to, size_t num, size_t distance) {
     for (size_t i = 0; i < num; ++i) {
         size_t rank = i;
@@ -60,7 +60,7 @@ inline void rank_near(const RankEntry* from, RankEntry* to, size_t num, size_t d
     }
 }
 
-// Sorts entries; of equal ones the first stays first.
+// Sort entries by key, stably.
 inline void sort_by_score(RankEntry* entries, size_t num, std::vector<RankEntry>& spare) {
     constexpr unsigned kMostBits = 11;
     uint64_t low = entries[0].key, high = low, last = low;
@@ -77,7 +77,7 @@ inline void sort_by_score(RankEntry* entries, size_t num, std::vector<RankEntry>
         std::copy(entries, entries + num, spare.data());
         return num <= kFewRanked ? rank_few(spare.data(), entries, num) : sort_by_key(spare.data(), entries, num);
     }
-    // Buckets of keys, a few in each; then entries are close to their ranks.
+    // Sort into buckets of few keys; then each entry is close to its rank.
     const unsigned shift = std::max(bit_width(high - low), num_bits) - num_bits;
     std::array<uint32_t, (size_t{1} << kMostBits) + 1> start;
     const size_t num_buckets = size_t{1} << num_bits;
