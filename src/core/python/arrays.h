@@ -1,4 +1,4 @@
-// Arrays of NumPy, as the compiled engine takes and gives them.
+// NumPy arrays as inputs and outputs of the compiled engine.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -27,7 +27,7 @@ namespace nb = nanobind;
 
 using Input = nb::ndarray<nb::ro, nb::c_contig, nb::device::cpu>;
 
-// What owns a buffer for as long as an array of Python needs its elements.
+// Python object that keeps a buffer alive while arrays use its elements.
 template <class T>
 nb::capsule owner_of(Buffer<T>&& buffer) {
     auto owned = std::make_unique<Buffer<T>>(std::move(buffer));
@@ -36,7 +36,7 @@ nb::capsule owner_of(Buffer<T>&& buffer) {
     return owner;
 }
 
-// An array that becomes one of NumPy when Python reads it: whoever only reads lists of it doesn't import NumPy.
+// An array that becomes a NumPy array only when Python reads it, so that NumPy is not imported for callers that don't.
 template <class T>
 using Array = nb::ndarray<T, nb::c_contig, nb::device::cpu>;
 
@@ -63,7 +63,7 @@ nb::object to_numpy(const std::vector<T>& values, std::initializer_list<size_t> 
     return to_numpy(std::move(buffer), shape);
 }
 
-// The elements of an array, which must stand where their type may stand; NumPy does not care where there are none.
+// Elements of an array, which must be aligned for their type. Empty arrays of NumPy may not be.
 template <class T>
 const T* elements(const Input& array) {
     if (array.size() != 0 && reinterpret_cast<uintptr_t>(array.data()) % alignof(T) != 0) {
@@ -72,7 +72,7 @@ const T* elements(const Input& array) {
     return static_cast<const T*>(array.data());
 }
 
-// Calls `use` with the array's elements as what they are.
+// Call `use` with the elements of an array in their own integer type.
 template <class Use>
 auto with_integers(const Input& array, Use use) {
     if (array.dtype() == nb::dtype<int64_t>()) return use(elements<int64_t>(array));
@@ -103,14 +103,14 @@ const T* typed(const Input& array, size_t size, const char* name) {
     return elements<T>(array);
 }
 
-// A copy of a short array: what is checked and used later must not be changed by another thread in between.
+// Copy of a short array, so that no other thread can change it between validation and use.
 template <class T>
 std::vector<T> copy_of(const Input& array, size_t size, const char* name) {
     const T* values = typed<T>(array, size, name);
     return std::vector<T>(values, values + size);
 }
 
-// The same numbers, flat, in memory of our own: for columns that are read more than once where each look must see the same.
+// Flat copy of a column that is read more than once, so that no other thread can change it in between.
 inline Input snapshot(const Input& array) {
     Buffer<uint8_t> buffer(array.nbytes());
     if (array.nbytes() > 0) std::memcpy(buffer.data(), array.data(), array.nbytes());
@@ -132,7 +132,7 @@ inline std::vector<int64_t> distinct_of(const Input& ids) {
     return with_integers(ids, [&](const auto* values) { return distinct(values, ids.size()); });
 }
 
-// Ids that must ascend, as those that others are looked up in.
+// Copy of a lookup table of ids, which must ascend strictly.
 inline std::vector<int64_t> ascending(const Input& ids, const char* name) {
     const int64_t* values = typed<int64_t>(ids, ids.size(), name);
     std::vector<int64_t> table(values, values + ids.size());
@@ -142,19 +142,19 @@ inline std::vector<int64_t> ascending(const Input& ids, const char* name) {
     return table;
 }
 
-// The index of each id in a table that ascends; whether all of them are there.
+// Look up the index of each id in an ascending table; -1 where missing. Return whether all were found.
 inline bool find_all(const Input& ids, const std::vector<int64_t>& table, Buffer<int32_t>& index) {
     return with_integers(ids, [&](const auto* values) { return find_indices(values, ids.size(), table, index.data()); });
 }
 
-// A column of ids, the table that they are looked up in, and where their indices go.
+// One look-up: a column of ids, their ascending table, and the output column of indices.
 struct LookUp {
     const Input& ids;
     const std::vector<int64_t>& table;
     Buffer<int32_t>& index;
 };
 
-// The same for several columns, in blocks of rows.
+// Look up several columns in parallel, in blocks of rows. Return whether all ids were found.
 inline bool find_all(const std::vector<LookUp>& columns, const Run& run) {
     struct Block {
         const LookUp* column;
@@ -184,7 +184,7 @@ inline Buffer<int32_t> indices_of(const Input& ids, const std::vector<int64_t>& 
     return index;
 }
 
-// The columns of a tally, or of a part of one, that have a row for each detection.
+// The columns of a tally, or of a part of one, with one row per detection.
 struct RowArrays {
     Input image, label, score, tier, state;
 
@@ -197,7 +197,7 @@ struct TallyArrays {
     Input is_true, is_counted;
 };
 
-// How many hits there are among the rows, once their columns are seen to fit together.
+// Validate the columns and return the number of hits.
 template <class Score, class State>
 size_t checked_hits(const RowArrays& rows, const Rules& rules) {
     const size_t size = rows.size();
@@ -218,7 +218,7 @@ size_t checked_hits(const RowArrays& rows, const Rules& rules) {
     return num_hits;
 }
 
-// Calls `use` with a score and a state of the types that they are of, once all is seen to fit together.
+// Validate a tally and call `use` with a value of its score type and one of its state type.
 template <class Use>
 void with_tally(const TallyArrays& tally, const Rules& rules, Use use) {
     if (tally.parts.empty()) throw std::invalid_argument("no part of a tally");

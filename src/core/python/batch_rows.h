@@ -1,4 +1,4 @@
-// The rows of batches that wait to be matched together, copied and validated.
+// Copied and validated rows of batches that will be matched together.
 //
 //     a batch      image 0: boxes, scores, labels    image 1: boxes, scores, labels    …
 //                      │                                 │
@@ -28,25 +28,25 @@ namespace boxscore {
 
 namespace nb = nanobind;
 
-// The numbers of one column of a batch as they were given, all of one dtype, in blocks of whole rows.
+// One column of a batch in the given memory: blocks of whole rows, all of one dtype.
 struct GivenColumn {
     const char* name = nullptr;
     nb::dlpack::dtype dtype{};
-    std::vector<size_t> row_shape;  // none: one number per row
+    std::vector<size_t> row_shape;  // empty: one number per row
     std::vector<const void*> blocks;
 
     size_t row_size() const { return std::accumulate(row_shape.begin(), row_shape.end(), size_t{1}, std::multiplies<>()); }
 };
 
-// One side of a batch as it was given.
+// The detections or the truths of a batch, in the given memory.
 struct GivenSide {
     std::vector<GivenColumn> columns;
     std::vector<size_t> num_rows;    // of each image
-    std::vector<size_t> block_rows;  // of each block: the images, or the stretches of a padded batch without padding
-    std::deque<Buffer<uint8_t>> copies;  // blocks that were not contiguous
-    std::vector<nb::ndarray<nb::ro>> owners;  // of blocks that an object of Python must keep alive
+    std::vector<size_t> block_rows;  // of each block: an image, or a contiguous range of a padded batch without padding
+    std::deque<Buffer<uint8_t>> copies;  // contiguous copies of blocks that were not
+    std::vector<nb::ndarray<nb::ro>> owners;  // Python objects that keep blocks alive
 
-    // Null if there is no column of the name.
+    // The column of this name, or null.
     const GivenColumn* find(const char* name) const {
         for (const GivenColumn& column : columns) {
             if (std::strcmp(column.name, name) == 0) return &column;
@@ -56,31 +56,32 @@ struct GivenSide {
     size_t size() const { return std::accumulate(num_rows.begin(), num_rows.end(), size_t{0}); }
 };
 
-// What rows must be like.
+// Rules for valid rows, and for the completion of rows.
 struct BatchRules {
     BoxFormat box_format;
     double largest_side;
-    uint8_t ignored_kind;         // the kind of truths that are marked
-    bool drops_invalid;           // whether detections without a finite score and a valid box are dropped
-    bool fills_areas;             // whether an area of 0 stands for the box's own
-    bool has_names;               // whether every label must be one of the classes
+    uint8_t ignored_kind;         // the kind of truths whose flag is set
+    bool drops_invalid;           // whether to drop detections with an invalid score or box
+    bool fills_areas;             // whether to replace an area of 0 by the area of the box
+    bool has_names;               // whether each label must be among `classes`
     std::vector<int64_t> classes;  // ascending
 };
 
-// Columns in one type each, which holds every number that was given exactly. Only scores stay what they were, as a tally has them.
+// Columns of all rows. Each has one type, which holds any given number exactly; scores keep their type, float32 or float64.
 struct BatchRows {
     std::vector<int64_t> image, label, truth_image, truth_label;
     std::vector<double> box, truth_box;  // four numbers per row
-    std::vector<float> narrow_score;     // one of the two is empty
+    std::vector<float> narrow_score;     // float32 scores; either these or `score` are empty
     std::vector<double> score;
-    std::vector<double> area;  // of the truths: of all of them or of none
+    std::vector<double> area;  // of all truths, or empty
     std::vector<uint8_t> kind;
-    std::vector<int64_t> invalid_image;  // of the detections that were dropped
+    std::vector<int64_t> invalid_image;  // of each dropped detection
 
     size_t size() const { return image.size(); }
     size_t num_truths() const { return truth_image.size(); }
 
-    // False if there is something to convert or to report; then `shrink` removes what was appended. `ids`: those of the images.
+    // Append the detections of a batch; `ids` are the image ids. Return false if rows must be converted or reported; the caller then
+    // removes what was appended by `shrink`.
     bool append_detections(const GivenSide& side, const std::vector<int64_t>& ids, const BatchRules& rules) {
         const GivenColumn *boxes = side.find("box"), *scores = side.find("score"), *labels = side.find("label");
         if (!are_boxes(boxes) || !are_numbers(scores) || !are_numbers(labels)) return false;
@@ -117,7 +118,7 @@ struct BatchRows {
         return is_valid;
     }
 
-    // The first so many rows of each side, and of what was dropped; the memory stays for the next ones.
+    // Cut the columns of detections, truths and dropped detections to these lengths. Keeps the capacity.
     void shrink(size_t num, size_t num_truth_rows, size_t num_invalid) {
         for (auto* column : {&image, &label}) cut(*column, num);
         for (auto* column : {&truth_image, &truth_label}) cut(*column, num_truth_rows);
@@ -138,7 +139,7 @@ private:
                are_boxes_fine(box.data() + 4 * first, num, rules.box_format, rules.largest_side);
     }
 
-    // Drops the invalid ones of the rows from `first` on; the others move up.
+    // Drop the invalid detections from row `first` on.
     void drop_invalid(size_t first, const BatchRules& rules) {
         size_t next = first;
         for (size_t row = first; row < size(); ++row) {
@@ -162,7 +163,7 @@ private:
     static bool are_boxes(const GivenColumn* column) { return column != nullptr && column->row_shape == std::vector<size_t>{4}; }
     static bool are_numbers(const GivenColumn* column) { return column != nullptr && column->row_shape.empty(); }
 
-    // Calls `use` with the numbers of each block and how many there are; false if they are of none of these types.
+    // Call `use` with the numbers of each block and their count. Return false if `dtype` is none of these types.
     template <class... Types, class Use>
     static bool with_blocks(const GivenSide& side, const GivenColumn& column, nb::dlpack::dtype dtype, Use use) {
         const size_t row_size = column.row_size();
@@ -185,7 +186,7 @@ private:
         return append_as<int64_t, int32_t, int16_t, int8_t, uint32_t, uint16_t, uint8_t>(side, column, out);
     }
 
-    // Width times height in place of 0, as in torchmetrics.
+    // Replace areas of 0 by width times height, as in torchmetrics.
     void fill_areas(size_t first, BoxFormat box_format) {
         for (size_t row = first; row < num_truths(); ++row) {
             const double* const box_of = truth_box.data() + 4 * row;
@@ -195,7 +196,7 @@ private:
         }
     }
 
-    // Flags are booleans, or integers 0 and 1; without flags all truths are regular.
+    // Append the kinds of truths from flags: booleans, or integers 0 and 1. Without a column all are regular.
     bool append_kinds(const GivenSide& side, const GivenColumn* column, uint8_t marked) {
         if (column == nullptr) {
             kind.resize(truth_image.size(), kRegular);
@@ -214,7 +215,7 @@ private:
                is_valid;
     }
 
-    // A negative label is padding, which belongs in padded batches.
+    // Negative labels are invalid: they mark padding, which only padded batches may have.
     static bool are_labels_valid(const int64_t* labels, size_t size, const BatchRules& rules) {
         if (std::any_of(labels, labels + size, [](int64_t label) { return label < 0; })) return false;
         if (!rules.has_names) return true;

@@ -1,4 +1,4 @@
-// The Python side of the engine: arrays in, arrays out, without the interpreter lock in between.
+// Python module of the engine. Functions take and return arrays, and release the interpreter lock while they compute.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/array.h>
@@ -50,7 +50,7 @@ nb::object distinct_ids(const Input& ids) {
     return to_numpy(found, {found.size()});
 }
 
-// The index of each id in a table that ascends; -1 if it is not there.
+// Index of each id in an ascending table; -1 where missing.
 nb::object find_ids(const Input& ids, const Input& table) {
     const std::vector<int64_t> values = ascending(table, "table");
     Buffer<int32_t> index(ids.size());
@@ -61,7 +61,7 @@ nb::object find_ids(const Input& ids, const Input& table) {
     return to_numpy(std::move(index), {ids.size()});
 }
 
-// How often each id of a table occurs.
+// Number of occurrences of each id of an ascending table.
 nb::object count_ids(const Input& ids, const Input& table) {
     const std::vector<int64_t> values = ascending(table, "table");
     std::vector<int64_t> count(table.size());
@@ -73,7 +73,7 @@ nb::object count_ids(const Input& ids, const Input& table) {
     return to_numpy(count, {count.size()});
 }
 
-// The order of rows by the first column, then by the next; of equal rows the first stays first. Columns of integers or floats.
+// Stable lexicographic order of rows: by the first column, then by the next. Columns are integers or floats.
 nb::object order_of_rows(const std::vector<Input>& columns) {
     const size_t size = columns.at(0).size();
     for (const Input& column : columns) check_size(column, size, "column");
@@ -109,7 +109,7 @@ bool are_fine_boxes(const Input& box, BoxFormat format, double largest) {
 NB_MODULE(_compiled, module) {
     using namespace boxscore;
     module.doc() = "The compiled engine: indices, matching, curves.";
-    nb::set_leak_warnings(false);  // others may hold what is ours until the interpreter is gone
+    nb::set_leak_warnings(false);  // other modules may keep our objects until the interpreter ends
     nb::enum_<BoxFormat>(module, "BoxFormat")
         .value("xyxy", BoxFormat::xyxy)
         .value("xywh", BoxFormat::xywh)

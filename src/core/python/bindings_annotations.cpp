@@ -1,7 +1,7 @@
-// One image and class of pycocotools' dicts: its overlaps and its matches.
+// Overlaps and matches of one image and class, from pycocotools' dicts.
 //
-// Evaluators that call pycocotools' steps themselves make a million calls, most of them with a few dicts. This is the fast path, for
-// dicts whose values are plain numbers; for all others these functions return None or false, and Python takes the general path.
+// Evaluators that call pycocotools' steps themselves make a million calls, most of them with a few dicts. This is the fast path for dicts
+// whose values are ints and floats; for other types these functions return None or false, and Python takes the general path.
 #include <nanobind/nanobind.h>
 
 #include <algorithm>
@@ -52,7 +52,7 @@ bool read_box(const nb::object& annotation, std::vector<double>& boxes) {
     return true;
 }
 
-// The dicts of a list, each with a reference of its own.
+// Strong references to the dicts of a list.
 using Annotations = std::vector<nb::object>;
 
 bool read_annotations(nb::handle list, Annotations& annotations) {
@@ -67,7 +67,7 @@ bool read_annotations(nb::handle list, Annotations& annotations) {
     return true;
 }
 
-// The first `limit` detections by falling score; of equal scores the first stays first.
+// Read the first `limit` detections by falling score, stably.
 bool read_detections(nb::handle list, size_t limit, Annotations& detections) {
     Annotations given;
     if (!read_annotations(list, given)) return false;
@@ -84,7 +84,7 @@ bool read_detections(nb::handle list, size_t limit, Annotations& detections) {
     return true;
 }
 
-// Writes the overlaps into `overlap`, (D, G); false for values that are not plain numbers.
+// Write the overlaps into `overlap`, of shape (D, G). Return false for values of other types.
 bool measure_annotations(nb::handle detections, nb::handle truths, nb::handle overlap) {
     const ArrayView out(overlap, true);
     Annotations detection_dicts, truth_dicts;
@@ -105,14 +105,14 @@ bool measure_annotations(nb::handle detections, nb::handle truths, nb::handle ov
     return true;
 }
 
-// A list of one value per dict; all of them have the key.
+// Values of a key that all dicts have.
 nb::list values_of(const Annotations& annotations, const nb::object& key) {
     nb::list values;
     for (const nb::object& each : annotations) values.append(each[key]);
     return values;
 }
 
-// The columns that matching needs of one image and class.
+// Columns of one image and class for matching.
 struct ImageColumns {
     std::vector<double> area, id, truth_area, truth_id;
     std::vector<uint8_t> is_ignored, is_crowd;
@@ -139,9 +139,9 @@ struct ImageColumns {
     }
 };
 
-// Matches the detections and truths of one image and class. `overlap`: (D, G), or None if there is none. `rules`: thresholds,
-// lowest area, highest area, limit. Writes the matches into the arrays of `out`: (T, D), (T, G), (T, D), (G,). Returns the ids of
-// the detections, those of the truths and the scores, each in the order of matching; or None for values that are not plain numbers.
+// Match the detections and truths of one image and class. `overlap`: shape (D, G), or None for an empty matrix. `rules`: thresholds,
+// lowest area, highest area, limit. Writes the matches into the arrays of `out`, of shapes (T, D), (T, G), (T, D), (G,). Returns the
+// ids of the detections, the ids of the truths and the scores, each in the order of matching; or None for values of other types.
 nb::object match_annotations(nb::handle detections, nb::handle truths, nb::handle overlap, const nb::tuple& rules,
                              const nb::tuple& out) {
     Annotations detection_dicts, truth_dicts;

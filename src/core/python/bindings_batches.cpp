@@ -1,5 +1,5 @@
-// Batches of dicts, one per image, and of padded arrays: the one reader of their columns, and the buffer in which rows wait until
-// there are enough of them to be matched on all threads.
+// Batches of dicts, one per image, or of padded arrays: a reader of their columns, and a buffer that collects rows until they are
+// worth matching on all threads.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
@@ -31,8 +31,8 @@ void bind_batches(nb::module_& module);
 
 namespace {
 
-// The keys of the dicts of one side, and the column that each becomes. Python is asked about a key that is not among them, once: it
-// may be a misspelled one.
+// The keys of the dicts of detections or of truths, with the column of each. Asks Python once about each unknown key, which may be a
+// misspelled one.
 class ImageKeys {
 public:
     static constexpr int kUnread = -1, kUnknown = -2;
@@ -51,10 +51,10 @@ public:
     // The names of the columns.
     const std::vector<std::string>& names() const { return names_; }
 
-    // The index of the column of a key, or else what is known of it. Calls no Python.
+    // Index of the column of a key, or kUnread, or kUnknown. Runs no Python code.
     int find(PyObject* key) const {
         for (const Known& known : keys_) {
-            if (known.key.ptr() == key) return known.column;  // most are the same object
+            if (known.key.ptr() == key) return known.column;  // nearly always the same object
         }
         if (!PyUnicode_CheckExact(key)) return kUnknown;
         for (const Known& known : keys_) {
@@ -63,7 +63,7 @@ public:
         return kUnknown;
     }
 
-    // False if a key that was not known needs a closer look.
+    // Ask Python about an unknown key. Return false unless it may be skipped.
     bool learn(nb::object key) {
         constexpr size_t kMost = 64;
         if (!PyUnicode_CheckExact(key.ptr()) || keys_.size() >= kMost || !nb::cast<bool>(is_unread_(key))) return false;
@@ -81,23 +81,23 @@ private:
     nb::object is_unread_;
 };
 
-// One side of a batch: the arrays of its columns as they were given, held by strong references. Either one array per image and column,
-// or one padded array per column; the rows of all images are read from them when they are used.
+// The given arrays of the detections or of the truths of a batch, held by strong references: one per image and column, or one padded
+// array per column. Their rows are read on use.
 class ArrayBatch {
 public:
-    // None if the images are not dicts, or not of the same columns, or have a key that needs a closer look.
+    // Collect the arrays of all images. None if an image is not a dict, if columns differ, or if a key may be a misspelled one.
     static std::optional<ArrayBatch> of_images(const nb::list& images, ImageKeys& keys) {
         for (;;) {
             ArrayBatch batch;
             nb::object new_key;
             if (batch.collect(images, keys, new_key)) return batch;
-            // Where Python is called, another thread may change the images: so all of them are read again.
+            // Calling Python lets other threads change the images, so start again.
             if (!new_key.is_valid() || !keys.learn(std::move(new_key))) return std::nullopt;
         }
     }
 
-    // Padded arrays by the name of their column: `label`, below 0 where there is padding, others of the same first two axes, and
-    // `discarded`, which marks more rows to leave out.
+    // Collect padded arrays by the names of their columns. `label` is below 0 in padding; the other arrays have the same first two axes;
+    // `discarded` flags further rows to skip.
     static ArrayBatch of_padded(const nb::dict& arrays) {
         ArrayBatch batch;
         batch.is_padded_ = true;
@@ -105,14 +105,15 @@ public:
         return batch;
     }
 
-    // False if an array can't be read, or is not like those of other images. The numbers must be used before Python code runs.
+    // Read the rows. Return false if an array can't be read, or differs from other images in dtype or shape. The memory of `side` is only
+    // valid until Python code runs.
     bool read(GivenSide& side) const {
-        std::vector<ViewReader> readers;  // before all else, as making one may call Python
+        std::vector<ViewReader> readers;  // made first, since making one may call Python
         for (const Column& column : columns_) readers.push_back(reader_of(column.values[0].type()));
         return is_padded_ ? read_padded(readers, side) : read_images(readers, side);
     }
 
-    // The rows of all images as NumPy's arrays by the name of their column, and how many rows each image has. None if it can't be read.
+    // Concatenated rows of all images as NumPy arrays by column name, and the number of rows per image. None if they can't be read.
     nb::object columns() const {
         GivenSide side;
         if (!read(side)) return nb::none();
@@ -121,7 +122,7 @@ public:
         return nb::make_tuple(made, side.num_rows);
     }
 
-    // The arrays of each column as they were given, by its name.
+    // The given arrays by column name.
     nb::dict arrays() const {
         nb::dict made;
         for (const Column& column : columns_) made[column.name.c_str()] = column.values;
@@ -134,10 +135,10 @@ private:
         std::vector<nb::object> values;
     };
 
-    // Calls no Python. `new_key`: one that is not known, which is the reason then.
+    // Collect the arrays without running Python code. Return false and set `new_key` at an unknown key.
     bool collect(const nb::list& images, const ImageKeys& keys, nb::object& new_key) {
         for (const std::string& name : keys.names()) columns_.push_back({name, {}});
-        unsigned of_first = 0;  // its columns, in bits
+        unsigned of_first = 0;  // columns of the first image, as bits
         for (const nb::handle image : images) {
             if (!PyDict_CheckExact(image.ptr())) return false;
             unsigned found = 0;
@@ -149,7 +150,7 @@ private:
                     new_key = nb::borrow(key);
                     return false;
                 }
-                if ((found >> column & 1) != 0) return false;  // two keys of one column
+                if ((found >> column & 1) != 0) return false;  // two keys for one column
                 found |= 1U << column;
                 columns_[static_cast<size_t>(column)].values.push_back(nb::borrow(value));
             }
@@ -198,7 +199,7 @@ private:
         };
         if (discarded != nullptr && (discarded->num_axes != 2 || !keep(*discarded, is_kept, is_unmarked) || !are_flags)) return false;
 
-        std::vector<size_t> starts;  // of the stretches of rows that are kept, one after the other in memory
+        std::vector<size_t> starts;  // of contiguous ranges of kept rows
         side.num_rows.assign(num_images, 0);
         for (size_t row = 0; row < num; ++row) {
             if (is_kept[row] == 0) continue;
@@ -217,7 +218,7 @@ private:
         return true;
     }
 
-    // Keeps the rows for which `is_right` holds; false if the numbers are neither integers nor flags.
+    // Clear `is_kept` of the rows for which `is_right` fails. Return false if the numbers are neither integers nor bools.
     template <class IsRight>
     static bool keep(const View& view, std::vector<uint8_t>& is_kept, IsRight is_right) {
         if (view.num_items() != is_kept.size()) return false;
@@ -232,11 +233,11 @@ private:
                keep_if(uint32_t{}) || keep_if(uint16_t{}) || keep_if(uint8_t{});
     }
 
-    // How much of a column is known from images before.
+    // Whether the row shape and the dtype of a column are known from earlier images.
     struct Known {
         bool has_shape = false, has_dtype = false;
 
-        // Whether a view is like those before it. An array without rows decides no dtype, and may lack its other axes.
+        // Whether a view fits the earlier ones. An array without rows doesn't fix the dtype, and may lack its other axes.
         bool fits(const View& view, size_t axis, GivenColumn& column) {
             const auto begin = view.shape.begin() + static_cast<ptrdiff_t>(axis);
             const auto end = view.shape.begin() + static_cast<ptrdiff_t>(view.num_axes);
@@ -302,7 +303,7 @@ public:
     size_t num_last_invalid() const { return num_invalid() - std::min(num_invalid_before_, num_invalid()); }
     size_t num_rows() const { return size() + num_truths() + num_invalid(); }
 
-    // The most detections that an image of the last batch has.
+    // Largest number of detections per image in the last batch.
     size_t most_last_detections() const {
         size_t most = 0, num = 0;
         for (size_t row = std::min(num_before_, size()); row < size(); ++row) {
@@ -312,10 +313,10 @@ public:
         return most;
     }
 
-    // False, and nothing is appended, if there is anything to convert or to report.
+    // Append a batch. Return false, and append nothing, if rows must be converted or reported.
     bool add(const ArrayBatch& preds, const ArrayBatch& targets, nb::handle image_ids) {
         std::vector<int64_t> ids;
-        if (!nb::try_cast(image_ids, ids, false) || ids.empty()) return false;  // ints: converting others would call Python
+        if (!nb::try_cast(image_ids, ids, false) || ids.empty()) return false;  // only ints: converting other types would call Python
         num_before_ = rows_.size(), num_truths_before_ = rows_.num_truths(), num_invalid_before_ = num_invalid();
         bool is_added = false;
         try {
@@ -328,7 +329,7 @@ public:
         return is_added;
     }
 
-    // The rows that were appended last, as columns by name: of the detections, and of the truths.
+    // Rows of the last batch as columns by name: of the detections, and of the truths.
     nb::object last_columns() const {
         const size_t num = rows_.size() - std::min(num_before_, rows_.size());
         const size_t num_truth_rows = rows_.num_truths() - std::min(num_truths_before_, rows_.num_truths());
@@ -343,22 +344,22 @@ public:
         return nb::make_tuple(detections, truths);
     }
 
-    // The images of all detections that were dropped.
+    // Image of each dropped detection.
     nb::object invalid_images() const { return last_of(rows_.invalid_image, num_invalid(), {num_invalid()}); }
 
-    // Removes what was appended last.
+    // Remove the last batch.
     void remove_last() { rows_.shrink(num_before_, num_truths_before_, num_invalid_before_); }
 
-    // Clears the buffer. Keeps its capacity unless it exceeds `kMostKeptRows`.
+    // Clear the buffer. Keep its capacity unless it exceeds `kMostKeptRows`.
     void clear() {
         constexpr size_t kMostKeptRows = size_t{1} << 16;
         if (std::max(rows_.size(), rows_.num_truths()) > kMostKeptRows) rows_ = {};
         rows_.shrink(num_before_ = 0, num_truths_before_ = 0, num_invalid_before_ = 0);
     }
 
-    // The tally of all rows, which stay.
+    // Match all rows and return a tally. The rows stay in the buffer.
     nb::object match(const Rules& rules, size_t num_threads) {
-        // Matching lets other threads run: nobody else has the rows meanwhile.
+        // Matching lets other threads run, so take the rows out of the buffer meanwhile.
         BatchRows rows = std::exchange(rows_, {});
         try {
             nb::object tally = tally_of_rows(rows, rules, num_threads);
@@ -400,7 +401,7 @@ private:
     bool is_inclusive_;
     BatchRules rules_;
     BatchRows rows_;
-    size_t num_before_ = 0, num_truths_before_ = 0, num_invalid_before_ = 0;  // rows that were there before the last batch
+    size_t num_before_ = 0, num_truths_before_ = 0, num_invalid_before_ = 0;  // numbers of rows before the last batch
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// The Python side of the bootstrap: a tally in, the numbers of its resamples out.
+// Python bindings of the bootstrap: the numbers of resamples of a tally.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/vector.h>

@@ -1,4 +1,4 @@
-// The Python side of curves and their means: tallies in, curves and numbers out.
+// Python bindings of curves and their means.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/array.h>
@@ -33,7 +33,7 @@ void bind_curves(nb::module_& module);
 
 namespace {
 
-// Whether rows are in order of images, part by part.
+// Whether image ids ascend over all parts.
 bool are_in_order(const std::vector<Input>& parts) {
     bool is_ordered = true;
     int64_t last = INT64_MIN;
@@ -58,7 +58,7 @@ nb::object count_truths_of(const Input& label, const Input& state, const Input& 
     return to_numpy(counts, {classes.size(), num_areas});
 }
 
-// Words of all parts, in memory of our own where there are several.
+// Concatenated words of all parts; a single part is not copied.
 Input concatenate_words(const std::vector<Input>& parts, const char* name) {
     if (parts.size() == 1) return parts[0];
     size_t size = 0;
@@ -70,7 +70,7 @@ Input concatenate_words(const std::vector<Input>& parts, const char* name) {
     return Input(data, {size}, owner_of(std::move(words)), {}, nb::dtype<uint64_t>());
 }
 
-// Tallies that are parts of one, as they come from Python.
+// Validated columns of tallies that are parts of one.
 struct Tallies {
     TallyArrays arrays;
     std::vector<int64_t> classes;
@@ -81,7 +81,7 @@ struct Tallies {
         std::vector<Input> is_true, is_counted;
         for (const TallyObject& part : parts) {
             arrays.parts.push_back(part.rows());
-            // Rows are grouped by their states, which are read more than once.
+            // States are read more than once, to group the rows.
             arrays.parts.back().state = snapshot(arrays.parts.back().state);
             size += arrays.parts.back().size();
             is_true.push_back(TallyObject::input(part.is_true, "is_true"));
@@ -95,7 +95,7 @@ struct Tallies {
         arrays.is_counted = concatenate_words(is_counted, "is_counted");
     }
 
-    // Truths that count, by class and area range.
+    // Number of truths that count, by class and area range.
     template <class State>
     std::vector<int64_t> num_truths(size_t num_areas) const {
         std::vector<int64_t> total(classes.size() * num_areas);
@@ -110,7 +110,7 @@ struct Tallies {
     }
 };
 
-// The same with indices for ids, as the core reads them.
+// The columns of `Tallies` with indices instead of ids, as the core reads them.
 template <class Score, class State>
 struct TallyParts {
     std::vector<int64_t> images;
@@ -181,7 +181,7 @@ FinishedObject finish_tallies(const std::vector<TallyObject>& tallies, const Rul
     return FinishedObject(std::move(finished), whole.classes, std::move(num_truths), rules);
 }
 
-// A start as it comes from Python, in memory of our own where another thread could change it.
+// A CurveStart from Python arrays; the counts are copied, so that no other thread can change them after validation.
 struct StartArrays {
     std::vector<int64_t> num_true, num_counted, total_true;
     Input sum, beyond;
@@ -206,13 +206,13 @@ struct StartArrays {
     }
 };
 
-// All arrays of curves, as Python reads them.
+// Python class of curves.
 struct CurvesObject {
     nb::object precision, scores, recall, average_precision, num_true, num_false;
-    nb::object sum_after;  // the state of the sums over true positives, or None without a start
+    nb::object sum_after;  // state of the sums over true positives; None without a start
 };
 
-// The same while they are built, within all limits.
+// Buffers of the curves of all limits while they are built.
 struct CurveBuffers {
     size_t T, R, K, A, M;
     Buffer<double> precision, scores, recall, average_precision;
@@ -268,8 +268,8 @@ CurvesObject build_all_curves(const TallyObject& tally, const Rules& rules, size
     return built;
 }
 
-// The columns of a table of classes as lists, in the first area range and within the last limit: labels, AP, AR, numbers of truths and
-// of detections; and by threshold: AP, true positives, false positives.
+// Columns of a table of classes as lists, in the first area range and the last limit: labels, AP, AR, numbers of truths and detections;
+// and per threshold: AP, true positives, false positives.
 nb::tuple class_rows(const FinishedObject& finished) {
     const size_t T = finished.rules.num_thresholds(), K = finished.classes.size(), A = finished.rules.num_areas();
     const size_t num_cells = A * finished.rules.num_limits(), cell = finished.rules.num_limits() - 1;
@@ -298,7 +298,7 @@ CurvesObject build_finished_curves(const FinishedObject& finished, size_t num_th
     return buffers.release();
 }
 
-// The means of curves that any engine has built, from their arrays in pycocotools' layout.
+// Means of the curves of any engine, given as arrays in pycocotools' layout.
 Averages average_arrays(const Input& precision, const Input& recall, const Input& average_precision,
                               const Input& num_truths, const Input& classes, const Rules& rules,
                               const std::vector<MeasureObject>& measures, bool is_weighted) {
@@ -316,7 +316,7 @@ Averages average_arrays(const Input& precision, const Input& recall, const Input
     return average_curves(curves, rules, {measures_of(measures, ascending(classes, "classes")), is_weighted}, Run{});
 }
 
-// AP [T, K, A, M] as the mean over recall points, of precisions in pycocotools' layout.
+// AP as the mean over recall points of precisions in pycocotools' layout. Shape (T, K, A, M).
 nb::object average_points(const Input& precision, const Rules& rules) {
     const size_t num_axes = 5, T = rules.num_thresholds(), R = rules.recall_points.size();
     if (precision.ndim() != num_axes || precision.shape(0) != T || precision.shape(1) != R || !is_sampled(rules.ap)) {
@@ -329,7 +329,7 @@ nb::object average_points(const Input& precision, const Rules& rules) {
     return to_numpy(std::move(ap), {T, K, A, M});
 }
 
-// The mean over some thresholds and all that is between them and the last axes, in one area range and limit.
+// Mean of the defined values in one area range and limit, over these thresholds and over the axes between thresholds and area ranges.
 double mean_samples(const Input& values, const std::vector<size_t>& thresholds, size_t area, size_t limit) {
     const size_t num_axes = values.ndim();
     if (num_axes < 4) throw std::invalid_argument("values: expected thresholds first, areas and limits last");

@@ -1,7 +1,7 @@
-// Lists of dicts, as datasets and detectors' results have them in Python: read into columns, and completed in place.
+// Lists of dicts, such as pycocotools' annotations and results: reads them into columns, and completes them in place.
 //
-// Columns are made of plain values only: ints, floats, bools, NumPy's numbers, and lists, tuples or arrays of them. For everything
-// else the reader returns None, and Python takes the general path, which has the errors.
+// Values must be ints, floats, bools, NumPy's numbers, or lists, tuples or arrays of them. For any other value the reader returns None,
+// and Python takes the general path, which reports errors.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
@@ -47,23 +47,23 @@ const nb::object& interned(DictKey key) {
     return (*names)[static_cast<size_t>(key)];
 }
 
-// How many dicts ahead memory is asked for: dicts are spread over it.
+// Prefetch distance in dicts, which are scattered in memory.
 constexpr Py_ssize_t kAhead = 8;
 
 void prefetch_item(nb::handle list, Py_ssize_t i, Py_ssize_t size) {
     if (i + kAhead < size) prefetch(PyList_GetItem(list.ptr(), i + kAhead));
 }
 
-// Columns of the keys that were asked for; those of the others are empty.
+// Columns of the requested keys; all others are empty.
 struct DictColumns {
     nb::object image, category, id, is_crowd, area, box, score, num_keypoints, keypoints;
-    bool has_plain_ids;     // no bools, and none of NumPy's integers
-    bool has_plain_scores;  // floats
+    bool has_plain_ids;     // whether all ids are ints: no bools, no NumPy integers
+    bool has_plain_scores;  // whether all scores are floats
 };
 
 class DictReader {
 public:
-    // `keys`: of kDictKeys. `skips_crowds`: as in COCO, the area of a crowd is never read.
+    // `keys`: a subset of kDictKeys. `skips_crowds`: as in COCO, the area of a crowd is never read.
     DictReader(const std::vector<std::string>& keys, bool skips_crowds) : skips_crowds_(skips_crowds) {
         for (const std::string& name : keys) {
             size_t i = 0;
@@ -73,7 +73,7 @@ public:
         }
     }
 
-    // False if there is a value that is not plain, or none.
+    // Read all dicts. Return false if a value is missing or of another type.
     bool read(nb::handle list) {
         const Py_ssize_t size = PyList_Size(list.ptr());
         reserve(static_cast<size_t>(size));
@@ -86,7 +86,7 @@ public:
         return num_rows_ == static_cast<size_t>(size);
     }
 
-    // The columns as arrays, once they are read.
+    // Move the columns into arrays.
     DictColumns take() {
         return {array_of(image_),
                 array_of(category_),
@@ -102,7 +102,7 @@ public:
     }
 
 private:
-    // Takes the values over; `width`: how many a row has.
+    // Move values into an array; `width`: the number of values per row.
     template <class T>
     static nb::object array_of(std::vector<T>& values, size_t width = 1) {
         auto* const owned = new std::vector<T>(std::move(values));
@@ -190,14 +190,14 @@ private:
     std::vector<double> area_, box_, score_, num_keypoints_, keypoints_;
 };
 
-// The columns of some keys of a list of dicts; None if it has values that are not plain, or is not a list of dicts.
+// Columns of some keys of a list of dicts; None if it isn't a list of dicts or has values of other types.
 std::optional<DictColumns> read_dicts(nb::handle annotations, const std::vector<std::string>& keys, bool skips_crowds) {
     DictReader reader(keys, skips_crowds);
     if (!PyList_CheckExact(annotations.ptr()) || !reader.read(annotations)) return std::nullopt;
     return reader.take();
 }
 
-// No garbage is collected meanwhile: there is none, and the collector would look at all dicts again and again.
+// Disables the garbage collector during its lifetime: it would traverse all dicts repeatedly, and find no garbage.
 class WithoutCollector {
 public:
     WithoutCollector() : was_enabled_(PyGC_Disable() != 0) {}
@@ -211,8 +211,8 @@ private:
     bool was_enabled_;
 };
 
-// Moves all tracked objects to the collector's oldest generation, without visiting them: the lists that results have got will live as
-// long as their dicts, and visiting them as young objects takes a fifth of a script's time. Whoever has frozen objects keeps them so.
+// Move all tracked objects to the collector's oldest generation, without traversing them. The lists that results have got live as long
+// as their dicts, and traversing them as young objects takes a fifth of a script's time. Does nothing if the program uses gc.freeze().
 void promote_objects() {
     const nb::module_ collector = nb::module_::import_("gc");
     if (nb::cast<size_t>(collector.attr("get_freeze_count")()) > 0) return;
@@ -229,7 +229,7 @@ void check(bool is_fine) {
     if (!is_fine) throw nb::python_error();
 }
 
-// left + right, or left * right, as Python has it.
+// left + right and left * right, as in Python.
 nb::object add(const nb::object& left, const nb::object& right) {
     if (PyFloat_CheckExact(left.ptr()) && PyFloat_CheckExact(right.ptr())) {
         return checked(PyFloat_FromDouble(PyFloat_AsDouble(left.ptr()) + PyFloat_AsDouble(right.ptr())));
@@ -251,7 +251,7 @@ nb::object list_of(std::initializer_list<nb::object> items) {
     return list;
 }
 
-// annotation[key], and annotation[key] = value.
+// annotation[key] and annotation[key] = value.
 nb::object get(const nb::object& annotation, DictKey key) {
     if (PyDict_CheckExact(annotation.ptr())) {
         if (PyObject* const value = PyDict_GetItemWithError(annotation.ptr(), interned(key).ptr())) return nb::borrow(value);
@@ -268,7 +268,7 @@ void set(const nb::object& annotation, DictKey key, const nb::object& value) {
     }
 }
 
-// Whether an annotation that is to get the id `i + 1` got another one before, as it is in the list twice.
+// Whether the annotation at index `i` also occurs earlier in the list, so that it already has got an id.
 bool is_repeated(nb::handle list, const nb::object& annotation, Py_ssize_t i) {
     const nb::object id = PyDict_CheckExact(annotation.ptr()) ? find_value(annotation, interned(DictKey::id)) : nb::object();
     if (!id.is_valid() || !PyLong_CheckExact(id.ptr())) return false;
@@ -283,17 +283,17 @@ nb::object outline_of(const nb::object& x, const nb::object& y, const nb::object
     return list_of({list_of({x, y, x, bottom, right, bottom, right, y})});
 }
 
-// How many results are promoted: the collector visits fewer in no time.
+// Least number of results to promote; the collector traverses fewer quickly.
 constexpr size_t kManyResults = 10'000;
 
-// Gives results an outline, an area and an id, and marks them as not crowds: what these lines do in Python, with their errors.
+// Gives results an outline, an area, an id and `iscrowd` = 0. Equivalent to this Python code, errors included:
 //
 //     x, y, width, height = ann["bbox"][0], …
 //     if "segmentation" not in ann: ann["segmentation"] = [[x, y, x, y + height, x + width, y + height, x + width, y]]
 //     ann["area"], ann["id"], ann["iscrowd"] = width * height, number, 0
 class BoxCompleter {
 public:
-    // `annotations`: a list. Returns whether no dict is in it twice.
+    // Complete the dicts of a list. Return whether they are distinct objects.
     bool complete(nb::handle annotations) {
         PyObject* const list = annotations.ptr();
         bool are_distinct = true;
@@ -309,10 +309,10 @@ public:
     }
 
 private:
-    // Returns whether there was an outline already, as there is in a dict that was completed before.
+    // Set the outline and the area. Return whether the dict already had an outline, as a repeated one has.
     bool complete_shape(const nb::object& annotation) const {
         const nb::object box = get(annotation, DictKey::bbox);
-        // as in COCO: the first four numbers of a box that has more, as rotated boxes do
+        // as in COCO: a box may have more than four numbers, as rotated boxes do; only the first four are read
         const nb::object x = item(box, 0), y = item(box, 1), width = item(box, 2), height = item(box, 3);
         const bool has_one = has_outline(annotation);
         if (!has_one) set(annotation, DictKey::segmentation, outline_of(x, y, add(x, width), add(y, height)));
@@ -341,7 +341,8 @@ bool complete_boxes(const nb::list& annotations) {
     return are_distinct;
 }
 
-// Every third number of a list from `first` on: finite or infinite, floats and integers, but not integers alone.
+// Read every third number of a list from index `first` on, into every second element of `point`. Return false if one is neither a
+// float nor an int, if one is NaN, or if none is a float.
 bool read_coordinates(const nb::object& list, Py_ssize_t first, double* point) {
     bool has_float = false;
     const Py_ssize_t size = PyList_Size(list.ptr());
@@ -353,8 +354,8 @@ bool read_coordinates(const nb::object& list, Py_ssize_t first, double* point) {
     return has_float;
 }
 
-// The box around the keypoints of a dict, where NumPy has it as float64; false if they are other numbers, or if its sides are at 0,
-// whose sign is NumPy's to choose.
+// Read the box around the keypoints of a dict, if NumPy would compute it in float64. Return false for other numbers, or if an edge is
+// at 0, since NumPy decides the sign of zero.
 bool read_box_around(const nb::object& dict, std::vector<double>& points, std::array<double, 4>& box) {
     const nb::object list = PyDict_CheckExact(dict.ptr()) ? find_value(dict, interned(DictKey::keypoints)) : nb::object();
     if (!list.is_valid() || !PyList_CheckExact(list.ptr()) || PyList_Size(list.ptr()) == 0) return false;
@@ -366,7 +367,7 @@ bool read_box_around(const nb::object& dict, std::vector<double>& points, std::a
     return box[0] != 0 && box[1] != 0 && box[0] + box[2] != 0 && box[1] + box[3] != 0;
 }
 
-// The areas of the boxes around the keypoints of dicts, and these: left, top, width, height. NaN where Python has to measure them.
+// Box around the keypoints of each dict, flat: area, left, top, width, height per dict. NaN where Python has to measure them.
 nb::object boxes_around_keypoints(const nb::list& annotations) {
     const size_t size = annotations.size();
     std::vector<double> numbers, points;
@@ -381,8 +382,8 @@ nb::object boxes_around_keypoints(const nb::list& annotations) {
     return to_numpy(numbers, {numbers.size()});
 }
 
-// Gives results an area, an id and a box: those of `boxes_around_keypoints` as NumPy's numbers, or what `measure` returns for the dict.
-// Returns whether no dict is in the list twice.
+// Give results an area, an id and a box. `numbers` are from `boxes_around_keypoints`; where they are NaN, `measure(dict)` returns area
+// and box. Return whether the dicts are distinct objects.
 bool complete_keypoints(const nb::list& annotations, const nb::object& numbers, const nb::object& measure) {
     const WithoutCollector without_collector;
     const ArrayView view(numbers, false);

@@ -1,4 +1,4 @@
-// The Python side of reading files: a path or bytes in, columns out.
+// Python bindings of reading files: columns from a path or from bytes.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
@@ -38,12 +38,12 @@ namespace {
 
 using FileRef = std::shared_ptr<CocoFile>;
 
-// Keeps a file for as long as an array needs its columns.
+// Python object that keeps a file alive while arrays use its columns.
 nb::capsule owner_of(const FileRef& file) {
     return nb::capsule(new FileRef(file), [](void* pointer) noexcept { delete static_cast<FileRef*>(pointer); });
 }
 
-// A column as an array of NumPy, which shares its memory.
+// A column as a NumPy array that shares its memory.
 template <class Column>
 nb::object array_of(const FileRef& file, Column& column, size_t num_columns = 0) {
     using T = typename Column::value_type;
@@ -58,7 +58,7 @@ nb::object array_or_none(const FileRef& file, Column& column) {
     return column.empty() ? nb::none() : array_of(file, column);
 }
 
-// A column for the compiled engine, which shares its memory, too, and needs no NumPy.
+// A column as an input of the compiled engine that shares its memory; doesn't import NumPy.
 template <class Column>
 Input input_of(const FileRef& file, Column& column) {
     return Input(column.data(), {column.size()}, owner_of(file), {}, nb::dtype<typename Column::value_type>());
@@ -84,7 +84,7 @@ nb::list list_of(const Strings& strings) {
 
 nb::object names_of(const CocoIds& ids) { return ids.are_names ? nb::object(list_of(ids.names)) : nb::none(); }
 
-// The segmentations of a file: run lengths, and polygons that are drawn once the sizes of their images are known.
+// Python class of the segmentations of a file: run lengths, and polygons, which are drawn once the sizes of their images are known.
 class SegmentationsObject {
 public:
     explicit SegmentationsObject(FileRef file) : file_(std::move(file)) {}
@@ -92,7 +92,7 @@ public:
     bool has_polygons() const { return polygons().num_parts() > 0; }
     bool is_drawn() const { return file_->boxes.is_drawn; }
 
-    // Whether the first polygon of a mask has fewer than three points.
+    // Whether the first polygon of any mask has fewer than three points.
     bool has_short_polygons() const {
         for (size_t row = 0; row < polygons().num_masks(); ++row) {
             const size_t first = polygons().mask_start[row];
@@ -101,7 +101,7 @@ public:
         return false;
     }
 
-    // The polygons as arrays: numbers, where each polygon begins among them, and the first polygon of each row.
+    // Polygons as arrays: coordinates, offsets of the polygons in them, and offsets of the rows among the polygons.
     nb::object polygon_arrays() const {
         const auto starts = [](const std::vector<size_t>& values) {
             const std::vector<int64_t> copy(values.begin(), values.end());
@@ -111,10 +111,10 @@ public:
                               starts(polygons().mask_start));
     }
 
-    // The masks as they are; rows whose polygons are not drawn have no pixels.
+    // Masks as read or drawn; rows with polygons that are not drawn have no pixels.
     Masks masks() const { return Masks(std::shared_ptr<const MaskColumn>(file_, &file_->boxes.masks)); }
 
-    // The masks in images of these sizes: height and width of the image of each row, 0 where it is unknown.
+    // Masks with polygons drawn. `sizes`: height and width of the image of each row; 0 where unknown.
     Masks draw(const Input& sizes, size_t num_threads) const {
         if (!has_polygons()) return masks();
         const std::vector<MaskSize> known = sizes_of(sizes, file_->boxes.size());
@@ -141,7 +141,7 @@ private:
     FileRef file_;
 };
 
-// What Python gets of a file: columns as arrays of NumPy, strings as lists; None for columns that no record has.
+// Python classes of a file: columns are NumPy arrays, strings are lists; None for columns that no record has.
 struct BoxesObject {
     nb::object image, image_names, category, box, mask_area, score, area, is_crowd, id, segmentations, keypoints, oriented;
     size_t num_flagged;
@@ -156,7 +156,7 @@ struct KeypointsObject {
 
 struct ImagesObject {
     nb::object id, names, file_name, width, height, size, crowd_index;
-    nb::object negative, not_exhaustive;  // None, or: ids of all rows, the end of each row's in it, whether a row has a list
+    nb::object negative, not_exhaustive;  // None, or (ids of all rows, end of each row's list, whether the row has one)
 };
 
 struct CategoriesObject {
@@ -203,7 +203,7 @@ ImagesObject images_of(const FileRef& file) {
             lists_of(file, images.negative), lists_of(file, images.not_exhaustive)};
 }
 
-// A file in compiled columns. Arrays of them, and so NumPy, are made when Python reads them.
+// Python class of a file. Makes NumPy arrays of its columns only when Python reads them.
 class FileObject {
 public:
     explicit FileObject(CocoFile&& file) : file_(std::make_shared<CocoFile>(std::move(file))) {}
@@ -223,7 +223,7 @@ public:
         return CategoriesObject{array_of(file_, categories.id), list_of(categories.name), list_of(categories.frequency)};
     }
 
-    // As io/coco_rows.h says. `truths`: whose images detections are on; none: those of this file.
+    // Complete the rows; see io/coco_rows.h. `truths`: the file with the images of the detections; null: this file.
     void complete_truths(size_t num_threads) {
         complete(num_threads, [this](const Run& run) { boxscore::complete_truths(*file_, run); });
     }
@@ -243,17 +243,17 @@ private:
     std::optional<ImagesObject> images_;
 };
 
-// A file system's error as Python's OSError.
+// Raise an error of the file system as OSError.
 [[noreturn]] void raise(const std::system_error& error) {
     errno = error.code().value();
     PyErr_SetFromErrno(PyExc_OSError);
     throw nb::python_error();
 }
 
-// The images and classes of a column each.
+// A column of images and a column of classes.
 using Pairs = std::optional<std::pair<Input, Input>>;
 
-// Those of a file, for `compared`; none of them is an array of NumPy.
+// The images and classes of a file's rows, for `compared`; not as NumPy arrays.
 nb::tuple pairs_of(const FileObject& object) {
     CocoBoxes& boxes = object.file()->boxes;
     return nb::make_tuple(nb::cast(input_of(object.file(), boxes.image.value)), nb::cast(input_of(object.file(), boxes.category)));
@@ -301,7 +301,7 @@ FileObject read_coco_file(const nb::bytes& path, size_t num_threads, size_t chun
     }
 }
 
-// The bytes of any Python object that has a buffer.
+// Source of the bytes of any Python object with a buffer.
 class BytesView {
 public:
     explicit BytesView(const nb::object& object) {
@@ -347,7 +347,8 @@ nb::object geometry_of(const FileRef& file, IouType type, const ShapeRules& shap
     return nb::cast(masks.with_boundary(type == IouType::boundary ? shapes.boundary_ratio : 0));
 }
 
-// Both sides of completed files for the compiled engine, one pair per similarity; None if a row needs an error or a warning.
+// Pairs of (detections, truths) of completed files for the compiled engine, one per similarity; None if a row needs an error or a
+// warning.
 nb::object columns_of(const FileObject& truths_object, const FileObject& detections_object, const ShapeRules& shapes, size_t num_threads) {
     const FileRef &truths = truths_object.file(), &detections = detections_object.file();
     bool is_ready = false;

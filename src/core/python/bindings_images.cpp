@@ -1,4 +1,4 @@
-// The Python side of what pycocotools keeps of every image.
+// Python bindings of the arrays that pycocotools keeps per image and class.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/vector.h>
@@ -29,7 +29,7 @@ std::vector<int64_t> starts_of(const Input& starts, size_t num_rows, const char*
     return values;
 }
 
-// Where the rows of each group begin, on both sides.
+// Offsets of the groups among the detections and among the truths.
 struct GroupsObject {
     Input start, truth_start;
 
@@ -66,7 +66,7 @@ nb::object overlaps(const GroupsObject& group_starts, const Input& box, const In
     return to_numpy(std::move(overlap), {size});
 }
 
-// The same for shapes of any geometry, in the order of the groups.
+// Similarities of the pairs of each group, for any geometry; rows must be sorted by group.
 nb::object similarities(const GroupsObject& group_starts, const Geometry& detections, const Geometry& truths, const Input& is_crowd,
                         size_t num_threads) {
     const uint8_t* flags = typed<uint8_t>(is_crowd, truths.size(), "is_crowd");

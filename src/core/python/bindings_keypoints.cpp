@@ -1,4 +1,4 @@
-// The Python side of keypoints.
+// Python bindings of keypoints.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
@@ -22,7 +22,8 @@ void bind_keypoints(nb::module_& module);
 
 namespace {
 
-// Truths have all columns but `slot`; detections have points and, if it is not that of the box around these, an area.
+// Truths have all columns except `slot`. Detections have points, an optional `slot`, and an area if it differs from the area of the box
+// around the points.
 class Keypoints : public PolicyGeometry<Keypoints> {
 public:
     Keypoints(KeypointArrays arrays, std::vector<double> sigmas) : arrays_(std::move(arrays)), sigmas_(std::move(sigmas)) {
@@ -61,7 +62,7 @@ private:
                 arrays_.slot ? elements<uint32_t>(*arrays_.slot) : nullptr};
     }
 
-    // as in COCO: boxes three times as wide and high; without boxes, regions are empty
+    // as in COCO: regions are boxes three times as wide and high; without boxes they are empty
     void put_regions() {
         constexpr double kNowhere = std::numeric_limits<double>::infinity();
         const double* const box = arrays_.box ? typed<double>(*arrays_.box, size() * 4, "box") : nullptr;

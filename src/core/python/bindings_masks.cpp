@@ -1,4 +1,4 @@
-// The Python side of masks: run lengths, polygons and pixels in, a column of masks out.
+// Python bindings of masks: columns of masks from run lengths, polygons or pixels.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
@@ -29,7 +29,7 @@ void bind_masks(nb::module_& module);
 
 namespace {
 
-// How much work a mask is, in rows of boxes, to decide whether threads are worth it.
+// Work per mask in units of boxes, by which `run_without_lock` decides whether threads are worth it.
 constexpr size_t kRowsPerMask = 64;
 
 template <class T>
@@ -39,7 +39,7 @@ nb::object view_of(const std::shared_ptr<const MaskColumn>& column, const T* dat
     return nb::cast(nb::ndarray<nb::numpy, const T>(data, shape, owner));
 }
 
-// A size that nobody has validated, as two numbers.
+// Validate a size. Throws MaskError.
 MaskSize checked_size(size_t row, double height, double width) {
     if (const char* const rule = broken_rule(height, width)) throw MaskError(row, rule);
     return {static_cast<uint32_t>(height), static_cast<uint32_t>(width)};
@@ -60,7 +60,7 @@ MaskSize read_size(nb::handle object, size_t row) {
     return checked_size(row, sides[0], sides[1]);
 }
 
-// The sizes of all masks, (N, 2), or none.
+// Validated sizes of all masks. Shape (N, 2), or empty if not given.
 std::vector<MaskSize> read_sizes(const std::optional<Input>& sizes, size_t num_masks) {
     std::vector<MaskSize> values;
     if (!sizes) return values;
@@ -71,10 +71,10 @@ std::vector<MaskSize> read_sizes(const std::optional<Input>& sizes, size_t num_m
     return values;
 }
 
-// Segmentations as Python holds them: dicts with `size` and `counts`, or lists of polygons.
+// Reads segmentations from Python objects: dicts with `size` and `counts`, or lists of polygons.
 class ObjectReader {
 public:
-    // `objects`: a tuple, which Python code that runs meanwhile can't change. `sizes`: one per object, or none.
+    // `objects`: a tuple, since Python code that runs while reading can't change it. `sizes`: one per object, or empty.
     ObjectReader(const nb::tuple& objects, std::vector<MaskSize> sizes) : sizes_(std::move(sizes)) {
         for (nb::handle object : objects) read(object);
     }
@@ -158,7 +158,7 @@ private:
         if (num_left != 0) throw MaskError(row, counts_rule(RunsError::short_of, item.size));
     }
 
-    // The items of anything that can be iterated over; `rule`: the error for other objects.
+    // Items of an iterable; throws MaskError with `rule` for other objects.
     static Items items_of(const nb::object& iterable, size_t row, const char* rule) {
         nb::object sequence = nb::steal(PySequence_Fast(iterable.ptr(), ""));
         if (!sequence.is_valid()) {
@@ -219,7 +219,7 @@ Masks from_objects(const nb::list& objects, const std::optional<Input>& sizes, s
     return Masks(ObjectReader(all, read_sizes(sizes, all.size())).build(num_threads));
 }
 
-// Polygons in columns: numbers, where each polygon begins and ends among them, and where the polygons of each mask do.
+// Draw masks from columns: coordinates, offsets of the polygons in them, and offsets of the masks among the polygons.
 Masks from_polygons(const Input& points, const Input& part_start, const Input& mask_start, const Input& sizes, size_t num_threads) {
     const auto starts = [](const Input& array, size_t end, const char* name) {
         const std::vector<int64_t> values = copy_of<int64_t>(array, array.size(), name);
@@ -243,7 +243,7 @@ Masks from_polygons(const Input& points, const Input& part_start, const Input& m
     return Masks(std::move(column));
 }
 
-// Pixels of one byte each: arrays (H, W), or (N, H, W) with several masks.
+// Encode pixels of one byte each. Arrays have shape (H, W), or (N, H, W) for several masks.
 Masks from_pixels(const std::vector<Input>& arrays, size_t num_threads) {
     struct Pixels {
         const uint8_t* data;
@@ -275,7 +275,7 @@ Masks from_pixels(const std::vector<Input>& arrays, size_t num_threads) {
     return Masks(std::move(column));
 }
 
-// The columns of masks, validated again.
+// Masks from the columns of other masks, validated again.
 Masks from_arrays(const Input& counts, const Input& start, const Input& sizes, size_t num_threads) {
     const std::vector<int64_t> starts = copy_of<int64_t>(start, start.size(), "start");
     const auto* text = reinterpret_cast<const char*>(typed<uint8_t>(counts, counts.size(), "counts"));
@@ -326,7 +326,7 @@ nb::object pixels_of(const Masks& masks, size_t row) {
     return to_numpy(std::move(pixels), {size.height, size.width});
 }
 
-// Binds MaskError as a ValueError whose `args` are the row and the rule.
+// Bind MaskError as a ValueError whose `args` are the row and the rule.
 void bind_mask_error(nb::module_& module) {
     nb::exception<MaskError> type(module, "MaskError", PyExc_ValueError);
     nb::register_exception_translator(

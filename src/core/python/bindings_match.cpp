@@ -1,4 +1,4 @@
-// The Python side of matching: columns of both sides in, a tally out.
+// Python bindings of matching: a tally from the columns of both sides.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
@@ -33,7 +33,7 @@ public:
     template <class Use>
     auto with_policy(const Boxes& truths, Use use) const {
         if (truths.is_inclusive_ != is_inclusive_) throw std::invalid_argument("is_inclusive: must be the same for both sides");
-        std::vector<double> copy;  // truths are few: one type is enough for them
+        std::vector<double> copy;  // truths are few, so converting them to one type is cheap
         const double* truth_box = with_reals(truths.box_, [&](const auto* data) -> const double* {
             if constexpr (std::is_same_v<decltype(data), const double*>) return data;
             copy.assign(data, data + truths.box_.size());
@@ -51,8 +51,8 @@ private:
     bool is_inclusive_;
 };
 
-// Shapes that only somebody else can compare. The detections know their candidates: those of detection d are start[d] ..
-// start[d + 1] - 1, in ascending order of the truths' rows.
+// Shapes whose similarities are given instead of computed. Detection d has the candidates start[d] .. start[d + 1] - 1, which ascend by
+// the rows of their truths.
 class GivenShapes : public PolicyGeometry<GivenShapes> {
 public:
     GivenShapes(Input area, std::optional<Input> start, std::optional<Input> truth, std::optional<Input> similarity)
@@ -107,7 +107,7 @@ nb::object find_pairs_of(const DetectionsObject& detections, const TruthsObject&
     return detections.geometry->find_pairs(detections, truths, is_relative, rules, num_threads);
 }
 
-// The index of the pair that each row is in, or -1, where the sum of weights of all pairs is the largest. Pairs are in order of rows.
+// Maximum-weight matching: the index of the pair of each row, or -1. Pairs must be sorted by row.
 nb::object assign_pairs(const Input& row, const Input& column, const Input& weight, size_t num_rows, size_t num_columns) {
     const size_t size = row.size();
     const int32_t *rows = typed<int32_t>(row, size, "row"), *columns = typed<int32_t>(column, size, "column");

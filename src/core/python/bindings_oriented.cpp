@@ -1,4 +1,4 @@
-// The Python side of oriented boxes: rows as they were written in; what they measure, and what is wrong with them, out.
+// Python bindings of oriented boxes: their measures and their faults.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 
@@ -30,7 +30,7 @@ public:
 
     size_t size() const override { return box_.size() / numbers_per_row(format_); }
 
-    // The first row that something is wrong with.
+    // The first row with a fault, and the fault; 0 and `none` if all rows are valid.
     std::pair<size_t, OrientedFault> find_fault(double largest) const {
         const OrientedColumn boxes = column();
         for (size_t i = 0; i < size(); ++i) {
@@ -40,7 +40,7 @@ public:
         return {0, OrientedFault::none};
     }
 
-    // What is wrong with each row; 0: nothing.
+    // Fault of each row as a number; 0: valid.
     nb::object faults(double largest) const {
         Buffer<uint8_t> found(size());
         const OrientedColumn boxes = column();
@@ -49,7 +49,7 @@ public:
         return to_numpy(std::move(found), {num});
     }
 
-    // Corners of positive direction, the upright boxes around them, areas that decide ranges, and areas that IoU is made of.
+    // Corners in positive direction, upright boxes around them, areas for area ranges, and areas for IoU.
     nb::object measured() const {
         Buffer<double> corners(size() * 8), outer(size() * 4), area(size()), surface(size());
         const OrientedColumn boxes = column();
@@ -80,7 +80,7 @@ public:
         return to_numpy(std::move(rows), {num, 6});
     }
 
-    // Centre, width, height and angle of the least rectangle around each box; the angle turns x towards y, in radians.
+    // Centre, width, height and angle of the smallest rectangle around each box; the angle is in radians, from x towards y.
     nb::object rectangles() const {
         Buffer<double> rows(size() * 5);
         const OrientedColumn boxes = column();

@@ -1,4 +1,4 @@
-// The Python side of pycocotools.mask: its dicts of run lengths, taken and given as pycocotools does.
+// Python bindings for a drop-in of pycocotools.mask: takes and returns its dicts of run lengths.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/vector.h>
@@ -27,7 +27,7 @@ void bind_rle(nb::module_& module);
 
 namespace {
 
-// as in COCO: anything that is a number, without its decimals
+// as in COCO: any number is accepted, and truncated
 uint64_t read_side(const nb::object& value) {
     const nb::object whole = PyNumber_Check(value.ptr()) ? nb::steal(PyNumber_Long(value.ptr())) : nb::object();
     if (!whole.is_valid()) {
@@ -47,10 +47,10 @@ nb::object item_of(nb::handle object, const nb::handle& key) {
     return nb::steal(PyObject_GetItem(object.ptr(), key.ptr()));
 }
 
-// A mask as a dict has it: counts that nobody has validated yet.
+// A mask from a dict, with counts that are not validated.
 struct LooseMask {
     uint64_t height = 0, width = 0;
-    nb::object text;  // the owner of the characters
+    nb::object text;  // owns the characters
     const char* characters = nullptr;
     size_t num_characters = 0;
 
@@ -85,7 +85,7 @@ struct LooseMask {
 
 };
 
-// The masks of any sequence of dicts.
+// Masks of a sequence of dicts.
 std::vector<LooseMask> read_masks(nb::handle objects) {
     const Py_ssize_t num = PyObject_Size(objects.ptr());
     if (num < 0) throw nb::python_error();
@@ -111,7 +111,7 @@ nb::dict dict_of(uint64_t height, uint64_t width, const Runs& runs) {
     throw nb::value_error("masks of one size must have run lengths for as many pixels; got some that add up to others");
 }
 
-// `array`: (H, W, N) in Fortran's order; its shape and its bytes as they are in memory.
+// Encode the bytes of an array of shape (H, W, N) in Fortran order, as they are in memory.
 nb::list encode_pixels(const Input& pixels, size_t height, size_t width, size_t num) {
     if (pixels.size() != height * width * num) throw nb::value_error("pixels: unexpected size");
     if (height > kMostPixels || width > kMostPixels || height * width > kMostPixels) {
@@ -128,7 +128,7 @@ nb::list encode_pixels(const Input& pixels, size_t height, size_t width, size_t 
     return masks;
 }
 
-// The pixels of all masks, mask by mask and column by column, and the height and width of each.
+// Pixels of all masks, by mask, then column; and their common height and width.
 nb::object decode_masks(nb::handle objects) {
     const std::vector<LooseMask> masks = read_masks(objects);
     const char* const kInvalid = "Invalid RLE mask representation";
@@ -167,7 +167,7 @@ nb::object measure_areas(nb::handle objects) {
     return to_numpy(area, {area.size()});
 }
 
-// The box around what is on, also if the counts are not for the pixels of the size.
+// Box around the set pixels, even if the counts don't add up to the size.
 MaskBox box_of(const LooseMask& mask) {
     Runs runs = mask.runs();
     uint64_t num_pixels = 0;
@@ -175,7 +175,7 @@ MaskBox box_of(const LooseMask& mask) {
     if (mask.height == 0 || mask.height > kMostPixels) return {};
     const uint64_t num_columns = (num_pixels + mask.height - 1) / mask.height;
     if (num_columns * mask.height > kMostPixels) return {};
-    // As if the image had as many columns as there are pixels for; what is missing in the last one is off.
+    // Derive the number of columns from the counts; missing pixels of the last column are not set.
     if (runs.size() % 2 == 0) runs.push_back(0);
     runs.back() += static_cast<uint32_t>(num_columns * mask.height - num_pixels);
     return box_of_runs(runs, static_cast<uint32_t>(mask.height));
@@ -191,7 +191,7 @@ nb::object measure_boxes(nb::handle objects) {
     return to_numpy(numbers, {masks.size(), 4});
 }
 
-// The masks as a column, if all are masks of their sizes without runs that have no pixels.
+// Read the masks into a column. Return false if counts don't add up to the size, or a run is empty.
 bool read_column(const std::vector<LooseMask>& masks, MaskColumn& column) {
     Runs runs;
     for (const LooseMask& mask : masks) {
@@ -222,7 +222,7 @@ void compare_loose_masks(const std::vector<LooseMask>& masks, const std::vector<
     }
 }
 
-// The IoU of every pair, one row per detection; (D, G).
+// IoU of every pair. Shape (D, G).
 nb::object compare_masks(nb::handle detections, nb::handle truths, const Input& is_crowd) {
     const std::vector<LooseMask> masks = read_masks(detections), truth_masks = read_masks(truths);
     const uint8_t* flags = typed<uint8_t>(is_crowd, truth_masks.size(), "is_crowd");
@@ -237,7 +237,7 @@ nb::object compare_masks(nb::handle detections, nb::handle truths, const Input& 
     return to_numpy(std::move(values), {masks.size(), truth_masks.size()});
 }
 
-// The mask of each polygon, which is an array of numbers x, y, x, y, …
+// Draw the mask of each polygon, an array of numbers x, y, x, y, …
 nb::list rasterize_polygons(const std::vector<Input>& polygons, nb::object height_object, nb::object width_object) {
     const uint64_t height = read_side(height_object), width = read_side(width_object);
     if (height > kMostPixels || width > kMostPixels || height * width > kMostPixels) {

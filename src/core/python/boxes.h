@@ -1,4 +1,4 @@
-// Boxes as a geometry of Python's.
+// Python class of boxes.
 #pragma once
 
 #include "geometry/boxes.h"
@@ -6,7 +6,7 @@
 
 namespace boxscore {
 
-// Four numbers per row.
+// Make a geometry of boxes. Shape (N, 4), or flat.
 nb::object make_boxes(Input box, BoxFormat format, bool is_inclusive);
 
 }  // namespace boxscore

@@ -1,7 +1,7 @@
-// Values of Python's dicts as numbers: what is read is exactly what NumPy would make of it; all else is left to Python.
+// Numbers from values of Python dicts. A value is read exactly as NumPy would convert it, or rejected and left to Python.
 //
-// Python code may run while a dict is read, and change or drop what is being read: `__eq__` of a key that has the hash of another. So
-// values are held by strong references. Reading a number runs no Python code: types defined in Python are left to Python.
+// Python code may run while a dict is read, such as `__eq__` of a key with the same hash, and may change the dict, so values are held
+// by strong references. Reading a number never runs Python code: values of types defined in Python are rejected.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -20,14 +20,14 @@ namespace nb = nanobind;
 
 inline nb::object intern(const char* name) { return nb::steal(PyUnicode_InternFromString(name)); }
 
-// The value of a key; invalid if the dict does not have it.
+// Value of a key; invalid if the dict doesn't have it.
 inline nb::object find_value(nb::handle dict, const nb::object& key) {
     PyObject* const value = PyDict_GetItemWithError(dict.ptr(), key.ptr());
     if (value == nullptr) PyErr_Clear();
     return nb::borrow(value);
 }
 
-// A float, or an integer that a double holds exactly.
+// Read a float, or an integer that a double holds exactly.
 inline bool read_plain_number(nb::handle value, double& number) {
     if (PyFloat_Check(value.ptr())) {
         number = PyFloat_AsDouble(value.ptr());
@@ -41,7 +41,7 @@ inline bool read_plain_number(nb::handle value, double& number) {
     return overflow == 0 && integer >= -kLargest && integer <= kLargest;
 }
 
-// The contiguous buffer of a NumPy array; `has` checks its type and shape.
+// Contiguous buffer of a NumPy array; `has` checks its type and shape.
 class ArrayView {
   public:
     ArrayView(nb::handle array, bool is_written) {
@@ -76,7 +76,7 @@ class ArrayView {
     bool is_open_;
 };
 
-// NumPy's types, which its values are told by. Subclasses that are defined in Python are not among them: these may be anything.
+// Tests for values of NumPy's types. Subclasses that are defined in Python don't count: they may behave in any way.
 class NumpyTypes {
 public:
     bool is_floating(nb::handle value) const { return is_a(value, floating_); }
@@ -103,7 +103,7 @@ inline const NumpyTypes& numpy_types() {
     return *types;
 }
 
-// Also bools and NumPy's floats and integers.
+// Read a number as `read_plain_number` does, or a bool, or a NumPy float or integer.
 inline bool read_number(nb::handle value, double& number) {
     if (read_plain_number(value, number)) return true;
     if (PyBool_Check(value.ptr())) {
@@ -117,7 +117,7 @@ inline bool read_number(nb::handle value, double& number) {
     return false;
 }
 
-// An int, a bool or one of NumPy's integers, all of which dicts find by its value. `is_plain`: unless it is an int, it becomes false.
+// Read an int, a bool or a NumPy integer, which are equal as keys of dicts. Sets `is_plain` to false unless it is an int.
 inline bool read_whole(nb::handle value, int64_t& whole, bool& is_plain) {
     nb::object as_int;
     if (!PyLong_CheckExact(value.ptr())) {
@@ -135,7 +135,7 @@ inline bool read_whole(nb::handle value, int64_t& whole, bool& is_plain) {
     return overflow == 0;
 }
 
-// A flag as pycocotools reads it: an integer that a byte holds, or a bool.
+// Read a flag as pycocotools does: an integer from 0 to 255, or a bool.
 inline bool read_flag(nb::handle value, uint8_t& flag) {
     int64_t whole = 0;
     bool is_plain = true;
@@ -144,15 +144,15 @@ inline bool read_flag(nb::handle value, uint8_t& flag) {
     return true;
 }
 
-// How many numbers `append_numbers` would find; -1 if it can't read the value.
+// Number of items that `append_numbers` would read; -1 if it can't read the value.
 inline Py_ssize_t num_numbers(nb::handle value) {
     const bool is_readable = PyList_CheckExact(value.ptr()) || PyTuple_CheckExact(value.ptr()) || numpy_types().is_array(value);
     const Py_ssize_t size = is_readable ? PyObject_Size(value.ptr()) : -1;
-    if (size < 0) PyErr_Clear();  // an array without axes
+    if (size < 0) PyErr_Clear();  // an array of no dimensions
     return size;
 }
 
-// Appends the numbers of a list, a tuple or a NumPy array of floats, of which there must be `num`; false if there are others.
+// Append the `num` numbers of a list, a tuple or a NumPy array of floats; return false for any other value.
 inline bool append_numbers(nb::handle value, size_t num, std::vector<double>& numbers) {
     if (PyList_CheckExact(value.ptr()) || PyTuple_CheckExact(value.ptr())) {
         const Items items(nb::borrow(value));

@@ -1,4 +1,4 @@
-// What a tally is finished to, as Python reads it.
+// Python class of a finished tally: averages, and the data of its curves.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -12,15 +12,15 @@
 
 namespace boxscore {
 
-// The numbers that Python asks for, and how they are made of tallies of each type. Virtual, as geometries may come from extension
-// modules, which don't contain the code that finishes.
+// The requested numbers, and the function that computes them from a tally of each type. Virtual, because geometries of other extension
+// modules don't contain the code of `finish`.
 class WantedNumbers {
 public:
     WantedNumbers(std::vector<MeasureObject> measures, bool is_weighted, bool keeps_tally)
         : measures_(std::move(measures)), is_weighted_(is_weighted), keeps_tally_(keeps_tally) {}
     virtual ~WantedNumbers() = default;
 
-    // Whether Python gets the tally, too.
+    // Whether to return the tally, too.
     bool keeps_tally() const { return keeps_tally_; }
 
     void check(const Rules& rules) const {
@@ -45,7 +45,7 @@ struct FinishedObject {
     Array<double> recall;               // [T, K, A, M]
     Array<int64_t> num_true, num_false;  // [T, K, A, M]
     std::vector<double> ap_at;          // [T, K]: in the first area range and within the last limit
-    // What all curves are built of when they are read.
+    // The inputs of all curves, which are built when Python reads them.
     OrderedHits hits;
     std::vector<int64_t> truths;  // [K, A]
     Rules rules;

@@ -1,5 +1,5 @@
-// Geometries as Python holds them, and what they are matched with. An extension module of its own can add a geometry: it includes
-// this file, derives a class from PolicyGeometry and calls bind_geometry.
+// Python classes of geometries, detections and truths. Another extension module can add a geometry: it includes this file, derives a
+// class from PolicyGeometry and calls bind_geometry.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -27,29 +27,29 @@ namespace boxscore {
 struct DetectionsObject;
 struct TruthsObject;
 
-// The shapes of one side: one row per detection or truth.
+// The shapes of all detections, or of all truths, one row each.
 class Geometry {
 public:
     virtual ~Geometry() = default;
     virtual size_t size() const = 0;
 
-    // Each is called on the geometry of the detections.
-    // A tally, with the input rows of its rows if it is traced; with what it is finished to, if numbers are wanted.
+    // The functions below are called on the geometry of the detections.
+    // Match and return a tally, with its input rows if `is_traced`. With `wanted`, return a FinishedObject, or (tally, FinishedObject).
     virtual nb::object match(const DetectionsObject& detections, const TruthsObject& truths, const std::vector<int64_t>& classes,
                              const Rules& rules, bool is_traced, const WantedNumbers* wanted, size_t num_threads) const = 0;
     virtual nb::object find_nearest(const DetectionsObject& detections, const TruthsObject& truths, const Input& is_used,
                                     const Input& is_truth_used, size_t num_threads) const = 0;
-    // The similarity of every pair of each group, group by group; the detections and truths of a group are in order.
+    // Similarities of all pairs of each group, concatenated; the rows of both sides must be sorted by group.
     virtual nb::object measure(const Geometry& truths, const ImageGroups& groups, const uint8_t* is_crowd,
                                size_t num_threads) const = 0;
-    // The pairs of one image and class that reach the only cutoff of the rules: rows of detections and truths, and similarities.
+    // All pairs of the same image and class that reach the cutoff, of which `rules` has one: rows of detections and truths, similarities.
     virtual nb::object find_pairs(const DetectionsObject& detections, const TruthsObject& truths, bool is_relative,
                                   const Rules& rules, size_t num_threads) const = 0;
     virtual nb::object match_across(const DetectionsObject& detections, const TruthsObject& truths, const Input& is_used,
                                     const Input& is_truth_used, const Rules& rules, size_t num_threads) const = 0;
 };
 
-// The geometry that a Python object is, with as many rows as there are ids.
+// The geometry in a Python object, which must have `size` rows.
 inline const Geometry* geometry_of(const nb::object& object, size_t size) {
     const Geometry* geometry = nullptr;
     if (!nb::try_cast(object, geometry, false) || geometry == nullptr) throw std::invalid_argument("geometry: expected a Geometry");
@@ -95,7 +95,7 @@ struct TruthsObject {
     size_t size() const { return image.size(); }
 };
 
-// The images and classes of both sides; the rows of each by image, and their classes as indices.
+// The distinct images and classes of both sides, the rows of each side grouped by image, and class indices of the rows.
 struct IdIndex {
     enum Use { kForMatching, kForUsedRows };
     struct Side {
@@ -109,11 +109,11 @@ struct IdIndex {
 
     IdIndex(const DetectionsObject& given, const TruthsObject& given_truths, const std::vector<int64_t>& more_classes, const Run& run,
             Use use) {
-        // The two columns of the detections are the long ones; so they come first, one thread each.
+        // The columns of the detections are the longest, so their tasks start first.
         const std::array<const Input*, 4> ids{&given.image, &given.label, &given_truths.image, &given_truths.label};
         std::array<std::vector<int64_t>, 4> seen;
         std::array<RowsById, 2> rows;
-        const Run run_ids = given.size() < kFewRows ? run.on_one_thread() : run;  // waking a thread takes longer
+        const Run run_ids = given.size() < kFewRows ? run.on_one_thread() : run;  // less work than waking a thread
         for_each_task(ids.size(), run_ids, [] { return 0; }, [&](size_t i, int) {
             const bool is_grouped = use == kForMatching && i % 2 == 0;
             seen[i] = is_grouped ? group(*ids[i], rows[i / 2]) : distinct_of(*ids[i]);
@@ -145,7 +145,7 @@ struct IdIndex {
                 given.kind ? elements<uint8_t>(*given.kind) : nullptr};
     }
 
-    // Those for which a flag is not 0.
+    // The rows whose flag is not 0.
     UsedRows used_detections(const uint8_t* is_used) const { return used_rows(detections, is_used); }
     UsedRows used_truths(const uint8_t* is_used) const { return used_rows(truths, is_used); }
 
@@ -166,8 +166,8 @@ private:
     }
 };
 
-// Ids as a tally holds them: in 32 bits where all of a table fit, else in 64. Matching writes indices, or, where nothing else needs
-// indices and they fit, ids; indices are looked up afterwards.
+// A column of ids of a tally: in 32 bits if all ids of the table fit, else in 64. Matching writes the ids directly if they fit and
+// nothing else needs indices; otherwise it writes indices, which `look_up` replaces by ids.
 struct TallyIds {
     bool is_narrow = true, are_indices = true;
     std::vector<int32_t> written;
@@ -199,7 +199,7 @@ struct TallyIds {
         return is_narrow ? to_numpy(std::move(narrow), {size}) : to_numpy(std::move(wide), {size});
     }
 
-    // A short column that was written the same way.
+    // A short column that matching wrote in the same form.
     nb::object release(Buffer<int32_t> column, const std::vector<int64_t>& table) const {
         const size_t size = column.size();
         if (is_narrow) {
@@ -212,7 +212,7 @@ struct TallyIds {
     }
 };
 
-// A tally, from `match_rows`, which is all that knows the shapes: so the rest is not there once per geometry.
+// Make a tally by `match_rows`. Only this function depends on the geometry, so the rest is compiled once for all geometries.
 template <class Score, class State>
 nb::object tally_of(const DetectionsObject& detections, const TruthsObject& truths, const std::vector<int64_t>& classes,
                     const Rules& rules, bool is_traced, const WantedNumbers* wanted, size_t num_threads,
@@ -282,8 +282,8 @@ nb::object match_columns(const Policy& policy, const DetectionsObject& detection
     return tally_of<Score, State>(detections, truths, classes, rules, is_traced, wanted, num_threads, match_rows);
 }
 
-// A geometry whose similarity is a policy. `Self` has `with_policy(truths, use)`, which calls `use` with the policy for the shapes of
-// this geometry, as detections, and those of another one of its class, as truths.
+// A geometry whose similarity is a policy. `Self` has `with_policy(truths, use)`: it calls `use` with the policy for its own shapes as
+// detections and the shapes of `truths`, of the same class.
 template <class Self>
 class PolicyGeometry : public Geometry {
 public:
@@ -377,7 +377,7 @@ private:
     }
 };
 
-// Makes a geometry known to Python; `Parameters` are those of its only constructor.
+// Bind a geometry to Python. `Parameters`: the types of the parameters of its constructor.
 template <class Self, class... Parameters, class... Names>
 void bind_geometry(nb::module_& module, const char* name, const Names&... names) {
     nb::class_<Self, Geometry>(module, name).def(nb::init<Parameters...>(), names...);

@@ -1,4 +1,4 @@
-// The interpreter lock, released while C++ computes.
+// Release of the interpreter lock while C++ computes.
 #pragma once
 
 #include <Python.h>
@@ -7,13 +7,13 @@
 
 namespace boxscore {
 
-// Takes the lock for a thread that released it. When the interpreter has ended meanwhile, a daemon thread stays in here until the process
-// ends: Python before 3.14 calls `pthread_exit` then.
+// Take the lock again for a thread that released it. If the interpreter has ended meanwhile, a daemon thread stays in here until the
+// process ends, since Python before 3.14 would call `pthread_exit`.
 inline void take_lock(PyThreadState* state) {
     call_without_unwinding([](void* data) { PyEval_RestoreThread(static_cast<PyThreadState*>(data)); }, state);
 }
 
-// Releases the lock for as long as this exists.
+// Releases the lock during its lifetime.
 class Unlocked {
 public:
     Unlocked() : state_(PyEval_SaveThread()) {}
@@ -21,7 +21,7 @@ public:
     Unlocked& operator=(const Unlocked&) = delete;
     ~Unlocked() { take_lock(state_); }
 
-    // Takes the lock for as long as this exists.
+    // Takes the lock during its lifetime.
     class Locked {
     public:
         explicit Locked(const Unlocked& unlocked) { take_lock(unlocked.state_); }

@@ -1,4 +1,4 @@
-// Keypoints as a geometry of Python's.
+// Python class of keypoints.
 #pragma once
 
 #include <optional>
@@ -8,8 +8,8 @@
 
 namespace boxscore {
 
-// Row after row: x and y of each point; of truths also whether each point is labelled, the scale of distances, and x, y, width, height
-// of the box. `slot`: where the points of each row are, if not in the order of rows.
+// Columns of keypoints: x and y of each point; for truths also the flag of each point, the scale of distances, and the box in xywh.
+// `slot`: index of the points of each row, if they are not in the order of rows.
 struct KeypointArrays {
     Input point;
     std::optional<Input> area, is_labelled, scale, box, slot;

@@ -1,4 +1,4 @@
-// Masks as Python holds them.
+// Python class of masks.
 #pragma once
 
 #include <memory>
@@ -10,7 +10,7 @@
 
 namespace boxscore {
 
-// A column of masks that nobody changes any more, so that several geometries and arrays may share it.
+// An immutable column of masks, which several geometries and arrays may share.
 class Masks : public PolicyGeometry<Masks> {
 public:
     explicit Masks(MaskColumn&& column) : Masks(std::make_shared<const MaskColumn>(std::move(column))) {}
@@ -20,7 +20,7 @@ public:
     const MaskColumn& column() const { return *column_; }
     const std::shared_ptr<const MaskColumn>& shared() const { return column_; }
 
-    // The same masks, compared by their boundaries, too; 0: by the masks alone.
+    // These masks, to be compared by boundary IoU, too. `ratio`: width of boundaries as a share of the image's diagonal; 0: only mask IoU.
     Masks with_boundary(double ratio) const {
         Masks other = *this;
         other.boundary_ratio_ = ratio;

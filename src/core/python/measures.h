@@ -1,4 +1,4 @@
-// Measures as they come from Python.
+// Python class of measures.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 
 namespace boxscore {
 
-// A measure as Python describes it: with the labels of the classes that count, if these are not all.
+// A measure with the labels of the classes that count; none: all classes.
 struct MeasureObject {
     bool is_recall;
     std::vector<size_t> thresholds;
@@ -19,7 +19,7 @@ struct MeasureObject {
     std::optional<std::vector<int64_t>> labels;
 };
 
-// Measures of classes that are known by their labels, ascending.
+// Measures with class indices instead of labels; `classes` ascend. Labels that are not among them are skipped.
 inline std::vector<Measure> measures_of(const std::vector<MeasureObject>& objects, const std::vector<int64_t>& classes) {
     std::vector<Measure> measures;
     for (const MeasureObject& object : objects) {

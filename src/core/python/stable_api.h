@@ -9,15 +9,15 @@
 
 namespace boxscore {
 
-// The items of a list or a tuple, such as PySequence_Fast returns. Reading an item may run Python code (`__float__`, `__index__`),
-// which may change the list and drop the item: so sequence and items are held by strong references.
+// Items of a list or a tuple, such as PySequence_Fast returns. Reading an item may run Python code (`__float__`, `__index__`), which
+// may change the list and release the item, so the sequence and the items are held by strong references.
 class Items {
 public:
     explicit Items(nanobind::object sequence) : sequence_(std::move(sequence)), is_list_(PyList_Check(sequence_.ptr()) != 0) {}
 
     Py_ssize_t size() const { return is_list_ ? PyList_Size(sequence_.ptr()) : PyTuple_Size(sequence_.ptr()); }
 
-    // Invalid if the list has become shorter.
+    // Item i; invalid if the list has become shorter.
     nanobind::object operator[](Py_ssize_t i) const {
         if (i >= size()) return {};
         return nanobind::borrow(is_list_ ? PyList_GetItem(sequence_.ptr(), i) : PyTuple_GetItem(sequence_.ptr(), i));
@@ -28,13 +28,13 @@ private:
     bool is_list_;
 };
 
-// The characters of a bytes object, which owns them.
+// Characters of a bytes object, which owns them.
 inline const char* characters_of(nanobind::handle bytes, size_t& num) {
     num = static_cast<size_t>(PyBytes_Size(bytes.ptr()));
     return PyBytes_AsString(bytes.ptr());
 }
 
-// The name of an object's type as CPython's own messages have it: with its module for types of C extensions.
+// Name of an object's type as in CPython's messages: with the module for types of C extensions.
 inline std::string name_of_type(nanobind::handle object) {
     const nanobind::handle type = object.type();
     const std::string name = nanobind::str(type.attr("__name__")).c_str();

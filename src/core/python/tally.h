@@ -1,4 +1,4 @@
-// A tally as Python holds it: the columns of `boxscore.result.tally.Tally`, under the same names.
+// Python class of a tally: the columns of `boxscore.result.tally.Tally`, with the same names.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -11,10 +11,10 @@
 
 namespace boxscore {
 
-// The columns stay the Python objects that they are; `input` reads one of them in place.
+// Holds the columns as Python objects; `input` reads one in place.
 struct TallyObject {
     nb::object image, label, score, tier, state, is_true, is_counted, classes, truth_image, truth_label, truth_state, similarity;
-    nb::object row, taken, taken_similarity, truth_row;  // None, unless the tally is traced
+    nb::object row, taken, taken_similarity, truth_row;  // None unless the tally is traced
 
     static Input input(const nb::object& column, const char* name) {
         Input array;

@@ -1,4 +1,5 @@
-// Arrays in host memory, read where they are: NumPy's by the buffer protocol, PyTorch's by DLPack's functions for C, others by `__dlpack__`.
+// Views of arrays in host memory, without a copy: of NumPy by the buffer protocol, of PyTorch by DLPack's C functions, of others by
+// `__dlpack__`.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -17,7 +18,7 @@ namespace boxscore {
 
 namespace nb = nanobind;
 
-// The functions that a library of arrays offers to code in C, as DLPack 1 defines them.
+// C functions of an array library, as DLPack 1 defines them.
 struct ExchangeFunctions {
     struct Header {
         uint32_t major, minor;
@@ -25,11 +26,11 @@ struct ExchangeFunctions {
     };
     Header header;
     void *allocate, *export_managed, *import_managed;
-    int (*export_view)(void* object, nb::dlpack::dltensor* out);  // may be null; the view is valid while the object is
+    int (*export_view)(void* object, nb::dlpack::dltensor* out);  // may be null; the view is valid as long as the object
     void* current_stream;
 };
 
-// The numbers of an array. Strides are in bytes.
+// View of the numbers of an array. Strides are in bytes.
 struct View {
     static constexpr size_t kMostAxes = 5;
 
@@ -47,9 +48,9 @@ struct View {
         return num;
     }
 
-    // Whether the numbers follow each other, each where its type may stand.
+    // Whether the numbers are contiguous and aligned.
     bool is_compact() const {
-        if (num_items() == 0) return true;  // strides and addresses of what is empty may be anything
+        if (num_items() == 0) return true;  // the strides and the address of an empty array are arbitrary
         auto stride = static_cast<ptrdiff_t>(item_size());
         for (size_t axis = num_axes; axis-- > 0; stride *= static_cast<ptrdiff_t>(shape[axis])) {
             if (shape[axis] != 1 && strides[axis] != stride) return false;
@@ -57,7 +58,7 @@ struct View {
         return reinterpret_cast<uintptr_t>(data) % item_size() == 0;
     }
 
-    // Copies the numbers one after the other.
+    // Copy the numbers to contiguous memory.
     void copy_to(uint8_t* out) const { copy_axis(data, 0, out); }
 
 private:
@@ -71,7 +72,7 @@ private:
     }
 };
 
-// The views of the values of one type.
+// Makes views of arrays of one Python type.
 class ViewReader {
 public:
     explicit ViewReader(nb::object type) : type_(std::move(type)) {
@@ -91,8 +92,8 @@ public:
 
     bool is_for(nb::handle type) const { return type_.is(type); }
 
-    // False if a value is of another type, has numbers of an unusual type, or is not in host memory. `owners` keep what must be kept
-    // for as long as the view is used; the others are valid until Python code runs.
+    // Make the view of a value. Return false if it is of another Python type, has an unsupported dtype, or is not in host memory. A view
+    // is valid until Python code runs, or, if an owner was added to `owners`, as long as this owner.
     bool read(nb::handle value, View& view, std::vector<nb::ndarray<nb::ro>>& owners) const {
         if (!value.type().is(type_)) return false;
         if (is_numpy_) return read_buffer(value, view);
@@ -139,7 +140,7 @@ private:
         return true;
     }
 
-    // Releases the buffer at once: nothing can change the array before Python code runs again.
+    // Read the view from the buffer and release it at once: nothing can change the array before Python code runs again.
     static bool read_buffer(nb::handle value, View& view) {
         Py_buffer buffer;
         if (PyObject_GetBuffer(value.ptr(), &buffer, PyBUF_STRIDES | PyBUF_FORMAT) != 0) {
@@ -154,7 +155,7 @@ private:
     static bool from_buffer(const Py_buffer& buffer, View& view) {
         using Code = nb::dlpack::dtype_code;
         if (buffer.ndim > static_cast<int>(View::kMostAxes) || buffer.itemsize > 8) return false;
-        const char* format = buffer.format;  // one letter, unless the bytes are in another order or there are fields
+        const char* format = buffer.format;  // one letter; more for a foreign byte order or for fields
         if (format == nullptr) return false;
         if (format[0] == '@' || format[0] == '=' || format[0] == '^') ++format;
         if (format[0] == 0 || format[1] != 0) return false;
@@ -179,7 +180,7 @@ private:
     int (*export_view_)(void*, nb::dlpack::dltensor*) = nullptr;
 };
 
-// The reader of a type, made once. May call Python.
+// Cached reader of a type. May call Python.
 inline ViewReader reader_of(nb::handle type) {
     constexpr size_t kMost = 16;
     static auto* const readers = new std::vector<ViewReader>();  // never freed: the interpreter may end first

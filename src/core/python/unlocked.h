@@ -1,4 +1,4 @@
-// Work without the interpreter lock.
+// Computations without the interpreter lock.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -11,10 +11,10 @@
 
 namespace boxscore {
 
-// Runs a computation without the interpreter lock. Ctrl-C stops it.
+// Run a computation without the interpreter lock; Ctrl-C interrupts it. `num_rows` decides whether threads are worth it.
 inline void run_without_lock(size_t num_rows, size_t num_threads, const std::function<void(const Run&)>& compute) {
-    constexpr size_t kFew = size_t{1} << 13;  // rows that other threads are not woken for
-    bool has_raised = false;  // what the signal's handler raised is what happened, whether the computation ends or not
+    constexpr size_t kFew = size_t{1} << 13;  // below this number of rows, use one thread
+    bool has_raised = false;  // an exception of the signal handler is raised even if the computation finishes
     {
         const Unlocked unlocked;
         Interruption interruption([&] {
