@@ -1,7 +1,7 @@
-// How often each bit of a word was set, counted for all 64 at once: word i has bit i of the 64 counts.
+// Counters of the set bits of words, for all 64 positions at once: plane i holds bit i of the 64 counts.
 //
-//     added      0110        planes   2^0   0100      counts of the bits   1  2  1  0
-//                1100                 2^1   0010 …                        (from the highest)
+//     added      0110        planes   2^0   1010      counts of the bits   1  2  1  0
+//                1100                 2^1   0100 …                        (from the highest)
 #pragma once
 
 #include <array>
@@ -17,7 +17,7 @@ public:
         for (size_t plane = kFewPlanes; word != 0; ++plane) word = add_to(plane, word);
     }
 
-    // How often a bit was set; `num_words`: at least the number of words added.
+    // Number of added words with this bit set. `num_words`: at least the number of added words.
     uint32_t count(size_t bit, size_t num_words) const {
         uint32_t sum = 0;
         for (size_t plane = 0; num_words >> plane != 0; ++plane) sum |= static_cast<uint32_t>(planes_[plane] >> bit & 1) << plane;
@@ -27,14 +27,14 @@ public:
 private:
     static constexpr size_t kFewPlanes = 5;  // beyond these a carry is rare, so a branch is cheap
 
-    // Carry into the next plane.
+    // Add to one plane; return the carry into the next.
     uint64_t add_to(size_t plane, uint64_t word) {
         const uint64_t carry = planes_[plane] & word;
         planes_[plane] ^= word;
         return carry;
     }
 
-    std::array<uint64_t, 32> planes_{};  // as many as a count of 32 bits has
+    std::array<uint64_t, 32> planes_{};  // one per bit of a 32-bit count
 };
 
 }  // namespace boxscore

@@ -8,17 +8,16 @@
 
 namespace boxscore {
 
-// A length, or 0 if it is negative. Compilers would like to branch here, on what can't be predicted; an instruction of its own they
-// leave as it is.
+// A length, or 0 if it is negative; NaN stays NaN. An intrinsic, since compilers would emit an unpredictable branch.
 inline double not_negative(double length) {
 #if defined(BOXSCORE_HAS_SSE2)
-    return _mm_cvtsd_f64(_mm_max_sd(_mm_setzero_pd(), _mm_set_sd(length)));  // of 0 and what is no number the latter
+    return _mm_cvtsd_f64(_mm_max_sd(_mm_setzero_pd(), _mm_set_sd(length)));  // max of 0 and NaN is NaN in this order of operands
 #else
     return length < 0 ? 0 : length;
 #endif
 }
 
-// How many of some cutoffs, an even number, a value reaches.
+// Number of cutoffs that a value reaches. `num` must be even.
 inline uint32_t num_reached(const double* cutoffs, size_t num, double value, bool is_strict) {
 #if defined(BOXSCORE_HAS_SSE2)
     const __m128d both = _mm_set1_pd(value);
@@ -35,7 +34,7 @@ inline uint32_t num_reached(const double* cutoffs, size_t num, double value, boo
 #endif
 }
 
-// Which of four ranges have a value, in bits.
+// Bit set of the four ranges that contain a value.
 inline unsigned in_ranges(const double* low, const double* high, double value) {
 #if defined(BOXSCORE_HAS_SSE2)
     const __m128d both = _mm_set1_pd(value);

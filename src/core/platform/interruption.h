@@ -1,4 +1,4 @@
-// Whether a long computation should stop.
+// Interruption of long computations.
 #pragma once
 
 #include <atomic>
@@ -10,15 +10,15 @@
 
 namespace boxscore {
 
-// Thrown out of a long computation when the user has interrupted it.
+// Thrown by a computation that the user has interrupted.
 struct Interrupted : std::exception {};
 
-// Shared by the threads of a computation. The one that makes it asks now and then whether to stop; all of them look at the answer.
+// Stop flag that the threads of a computation share. The thread that made it calls `ask` every 50 ms; all threads check the answer.
 class Interruption {
 public:
     static constexpr auto kInterval = std::chrono::milliseconds(50);
 
-    // Without `ask` it is wanted only once it is requested.
+    // `ask` returns whether to stop; without it only `request` stops the computation.
     explicit Interruption(std::function<bool()> ask = nullptr) : ask_(std::move(ask)) {}
 
     void request() { is_wanted_.store(true, std::memory_order_relaxed); }

@@ -1,4 +1,4 @@
-// A few numbers side by side, on which one instruction works where the processor has it.
+// A few numbers in one vector, for SIMD instructions where the processor has them.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 
 namespace boxscore {
 
-// Storage of a group of numbers: a vector type of the compiler, or a single number where it has none.
+// Storage of a group of numbers: a vector type of the compiler, or a single number if it has none.
 template <class Number, size_t kNumBytes, bool kIsVector = BOXSCORE_HAS_VECTORS>
 struct VectorOf {
     using Type = Number;
@@ -23,18 +23,18 @@ struct VectorOf<Number, kNumBytes, true> {
 };
 #endif
 
-// Functions are inlined, so that they use the instructions of the function that calls them: see platform/processor.h.
+// kSize numbers. All functions are inlined, so that they use the instruction set of their caller; see platform/processor.h.
 //
-// As vectors they are faster where the processor has registers of that size: of 16 bytes everywhere, of 32 with AVX2. As numbers they are
-// left to the compiler.
+// Vectors are faster if the processor has registers of their size: 16 bytes on all, 32 with AVX2. Otherwise the compiler may vectorize
+// the loops over single numbers.
 template <class Number, size_t kSize, bool kIsVector = BOXSCORE_HAS_VECTORS && kSize * sizeof(Number) == 16>
 class Lanes {
 public:
     static constexpr size_t kWidth = kSize;
 
-    Lanes() = default;  // as with a number, `Lanes{}` is 0
+    Lanes() = default;  // `Lanes{}` is 0, `Lanes lanes;` is uninitialized
 
-    // Of numbers in memory, of this type or one that it can hold.
+    // Load numbers, and convert them if they are of another type.
     template <class From>
     BOXSCORE_INLINE explicit Lanes(const From* from) {
         for (Part& part : parts_) {
@@ -76,7 +76,7 @@ public:
         return *this;
     }
 
-    // Where `other` is larger, it is taken.
+    // Elementwise maximum.
     BOXSCORE_INLINE void raise_to(const Lanes& other) {
         for (size_t i = 0; i < kNumParts; ++i) parts_[i] = parts_[i] < other.parts_[i] ? other.parts_[i] : parts_[i];
     }

@@ -1,5 +1,5 @@
-// Large arrays that are not written before they are used. Most of the cost of new memory is the system's, page by page: so pages are
-// huge where the system has them, and memory that was given back is kept for the next array, up to a limit.
+// Large uninitialized arrays. Most of the cost of new memory is per page in the system, so arrays use huge pages if possible, and freed
+// memory is cached for the next array, up to a limit.
 #pragma once
 
 #include <cstddef>
@@ -20,14 +20,14 @@ struct Block {
     size_t num_bytes = 0;
 };
 
-inline constexpr size_t kLeastKept = size_t{1} << 16;  // bytes of a block; smaller ones are for the C library
-inline constexpr size_t kMostKept = size_t{1} << 26;   // of all blocks together
+inline constexpr size_t kLeastKept = size_t{1} << 16;  // bytes per block; smaller ones are freed at once
+inline constexpr size_t kMostKept = size_t{1} << 26;   // bytes of all cached blocks together
 
-// Blocks that were given back, the oldest first. A thread that would have to wait does without: so a process that was forked while
-// another thread was in here does not wait for ever.
+// Cache of freed blocks, the oldest first. A thread that can't get the lock at once bypasses the cache, so that a process that was
+// forked while another thread held the lock doesn't wait for ever.
 class KeptBlocks {
 public:
-    // Returns the smallest block that is large enough and at most four times the requested size; an empty one if none fits.
+    // Take the smallest block that is large enough and at most four times the requested size; an empty one if none fits.
     Block take(size_t num_bytes) {
         std::unique_lock<std::mutex> lock(mutex_, std::try_to_lock);
         if (!lock) return {};
@@ -43,7 +43,7 @@ public:
         return found;
     }
 
-    // Whether a block is kept; older ones go where there are too many.
+    // Cache a block and free the oldest ones beyond the limit. Return whether the cache owns the block now.
     bool keep(Block block) noexcept {
         if (block.num_bytes > kMostKept) return false;
         std::unique_lock<std::mutex> lock(mutex_, std::try_to_lock);
@@ -74,7 +74,7 @@ inline KeptBlocks& kept_blocks() {
     return *blocks;
 }
 
-// Throws std::bad_alloc.
+// Take a cached block, or allocate one. Throws std::bad_alloc.
 inline Block take_block(size_t num_bytes) {
     if (num_bytes >= kLeastKept) {
         const Block kept = kept_blocks().take(num_bytes);

@@ -1,4 +1,4 @@
-// NumPy's order of additions, on which the last bits of its sums and means depend.
+// Sums in NumPy's order of additions, so that their last bits are equal to NumPy's.
 #pragma once
 
 #include <cstddef>
@@ -6,7 +6,7 @@
 
 namespace boxscore {
 
-// NumPy's order of additions: halves of up to 128 numbers. `sum_few(num)` is the sum of the next `num`, by `sum_in_lanes`.
+// Sum by recursive halving down to at most 128 numbers. `sum_few(num)` returns the sum of the next `num`, by `sum_in_lanes`.
 template <class SumFew>
 auto pairwise_sum_by(size_t size, SumFew& sum_few) {
     if (size <= 128) return sum_few(size);
@@ -15,7 +15,7 @@ auto pairwise_sum_by(size_t size, SumFew& sum_few) {
     return first + pairwise_sum_by(size - half, sum_few);
 }
 
-// The sum of up to 128 values, in eight lanes. A value is a number, or a vector of numbers that belong to separate sums.
+// Sum of up to 128 values, in eight lanes. A value is a number, or a vector of numbers of separate sums.
 template <class Values>
 auto sum_in_lanes(const Values& values, size_t size) {
     using Value = std::decay_t<decltype(values[0])>;
@@ -35,7 +35,7 @@ auto sum_in_lanes(const Values& values, size_t size) {
     return sum;
 }
 
-// The sum of any number of values, given by a pointer or anything that is indexed and advanced like one.
+// Sum of any number of values. `values`: a pointer, or an object that is indexed and advanced like one.
 template <class Values>
 auto pairwise_sum(Values values, size_t size) {
     auto sum_few = [&](size_t num) {

@@ -1,5 +1,5 @@
-// Code for processors that have more instructions than every x86-64 has, chosen when it runs. No help from the loader or from a
-// compiler's runtime library is needed, so it is the same with every C library.
+// Run-time choice of code for newer x86-64 processors. Independent of the loader and of the compiler's runtime library, so it works
+// with every C library.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +20,7 @@ namespace boxscore {
 #if defined(BOXSCORE_HAS_NEWER_X86)
 
 struct Processor {
-    bool has_sse41 = false, has_avx2 = false;  // the latter with the instructions on bits of its time
+    bool has_sse41 = false, has_avx2 = false;  // `has_avx2` includes BMI, BMI2, LZCNT and POPCNT
 
     Processor() {
         unsigned a = 0, b = 0, c = 0, d = 0;
@@ -30,7 +30,7 @@ struct Processor {
         if ((c & kOsSaves) == 0 || (c & bit_AVX) == 0 || (c & bit_POPCNT) == 0) return;
         unsigned low = 0, high = 0;
         __asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
-        constexpr unsigned kWideRegisters = 6;  // the system keeps them when it changes threads
+        constexpr unsigned kWideRegisters = 6;  // the system saves them at a context switch
         if ((low & kWideRegisters) != kWideRegisters) return;
         if (__get_cpuid_count(7, 0, &a, &b, &c, &d) == 0) return;
         constexpr unsigned kNeeded = bit_AVX2 | bit_BMI | bit_BMI2;
@@ -50,7 +50,7 @@ BOXSCORE_AVX2 auto with_avx2(const Work& work) {
     return work();
 }
 
-// Calls `work`, a lambda marked BOXSCORE_INLINE that calls only such functions, compiled once per instruction set.
+// Call `work`, compiled once per instruction set: a lambda marked BOXSCORE_INLINE that only calls functions with this mark.
 template <class Work>
 auto per_processor(const Work& work) {
     return processor().has_avx2 ? with_avx2(work) : work();
@@ -65,7 +65,7 @@ auto per_processor(const Work& work) {
 
 #endif
 
-// Calls `work` with the number of bytes of a vector, which is known to the compiler; a lambda as above.
+// Call `work`, a lambda as above, with the number of bytes per vector as a compile-time constant.
 template <class Work>
 void with_vectors(const Work& work) {
 #if defined(BOXSCORE_HAS_NEWER_X86)

@@ -11,7 +11,7 @@ class Source {
 public:
     virtual ~Source() = default;
     virtual size_t size() const = 0;
-    // Copies up to `size` bytes from `offset` on and returns their number; fewer only at the end.
+    // Copy up to `size` bytes from `offset` on and return their number; fewer only at the end.
     virtual size_t read(size_t offset, char* to, size_t size) const = 0;
 };
 

@@ -52,7 +52,7 @@ private:
     int number_;
 };
 
-// Blocks are copied, not mapped: if a mapped file is cut while it is read, the process crashes.
+// Reads blocks instead of mapping the file: a mapped file that is truncated while it is read crashes the process.
 class FileSource : public Source {
 public:
     FileSource(Descriptor file, size_t size) : file_(std::move(file)), size_(size) {}
@@ -102,7 +102,7 @@ std::unique_ptr<Source> open_source(const std::string& path) {
 #else
 
 std::unique_ptr<Source> open_source(const std::string& path) {
-    if (path.find('\0') != std::string::npos) fail(EINVAL);  // the system would end the name there
+    if (path.find('\0') != std::string::npos) fail(EINVAL);  // the system would cut the path there
     Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
     if (file.number() < 0) fail(errno);
     struct stat status;

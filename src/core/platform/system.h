@@ -19,8 +19,8 @@
 
 namespace boxscore {
 
-// Memory that is not written yet, on huge pages where it is large and the system has them; `std::free` frees it. Throws
-// std::bad_alloc. The last page is huge if more than half of it is used.
+// Allocate uninitialized memory, on huge pages if it is large and the system has them; the last page is huge if more than half of it is
+// used. Freed by `std::free`. Throws std::bad_alloc.
 inline void* allocate(size_t num_bytes) {
     void* memory = nullptr;
 #if defined(__linux__)
@@ -28,7 +28,7 @@ inline void* allocate(size_t num_bytes) {
     const size_t num_huge = num_bytes / kHugePage + (num_bytes % kHugePage > kHugePage / 2);
     if (num_huge > 0) {
         memory = std::aligned_alloc(kHugePage, (num_bytes + kHugePage - 1) / kHugePage * kHugePage);
-        // A hint: where it is not taken, pages are small, and all is as well.
+        // A hint; if the system ignores it, pages are small.
         if (memory != nullptr) madvise(memory, num_huge * kHugePage, MADV_HUGEPAGE);
     }
 #endif
@@ -37,7 +37,7 @@ inline void* allocate(size_t num_bytes) {
     return memory;
 }
 
-// The number of this process where processes can be forked, else 0.
+// Id of this process if processes can be forked, else 0.
 inline size_t process_id() {
 #if defined(_WIN32)
     return 0;
@@ -46,7 +46,7 @@ inline size_t process_id() {
 #endif
 }
 
-// Leaves the signals that a process gets to its other threads.
+// Block all signals in this thread, so that other threads handle them.
 inline void block_signals() {
 #if !defined(_WIN32)
     sigset_t all;
@@ -55,13 +55,13 @@ inline void block_signals() {
 #endif
 }
 
-// The number that a text starts with. The decimal point is a point, whatever the locale; a number that is too large becomes infinite.
+// Parse the number at the start of a text. Independent of the locale; a number that is too large becomes infinite.
 double parse_double(const char* begin, const char* end);
 
 class Source;
 
-// Opens a file by its name, in the file system's encoding (UTF-8 on Windows). Throws std::system_error. What is not a regular
-// file, such as a pipe, is read to its end at once.
+// Open a file by its path, in the file system's encoding (UTF-8 on Windows). Reads other kinds of files, such as pipes, to their end
+// at once. Throws std::system_error.
 std::unique_ptr<Source> open_source(const std::string& path);
 
 }  // namespace boxscore

@@ -1,4 +1,4 @@
-// Work on several threads, with the same result for any number of them.
+// Parallel tasks whose results don't depend on the number of threads.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +16,7 @@
 
 namespace boxscore {
 
-// How a computation may run: on how many threads, and whether it should stop.
+// Number of threads of a computation, and its stop flag.
 struct Run {
     size_t num_threads = 1;
     Interruption* interruption = nullptr;
@@ -28,8 +28,8 @@ struct Run {
     Run on_one_thread() const { return {1, interruption}; }
 };
 
-// Calls `work(task, scratch)` for each task in 0 .. num_tasks - 1, with one scratch per thread. Tasks must write
-// to memory of their own, so that it does not matter which thread does which.
+// Call `work(task, scratch)` for each task in 0 .. num_tasks - 1, with one scratch per thread. Tasks must write to disjoint memory, so
+// that the result doesn't depend on the threads. Rethrows the first exception.
 template <class MakeScratch, class Work>
 void for_each_task(size_t num_tasks, const Run& run, MakeScratch make_scratch, Work work) {
     std::atomic<size_t> next{0};
@@ -57,7 +57,7 @@ void for_each_task(size_t num_tasks, const Run& run, MakeScratch make_scratch, W
     if (failure) std::rethrow_exception(failure);
 }
 
-// Indices of tasks, the largest first, so that no thread is left with one at the end.
+// Indices of tasks by falling size, so that no large task runs alone at the end.
 template <class Size>
 std::vector<uint32_t> by_falling(const std::vector<Size>& sizes) {
     std::vector<uint32_t> order(sizes.size());

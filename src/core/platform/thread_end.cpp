@@ -1,4 +1,4 @@
-// Compiled without exceptions: `pthread_cleanup_push` is then a handler of the C library, which runs before any frame of C++ is unwound,
+// Compiled without exceptions, so that `pthread_cleanup_push` is a handler of the C library: it runs before any C++ frame is unwound,
 // whichever library unwinds.
 #include "platform/thread_end.h"
 

@@ -3,8 +3,8 @@
 
 namespace boxscore {
 
-// Calls `call(data)`. A thread that `pthread_exit` ends inside of it stays here until the process ends, so that no frame of C++ is
-// unwound, which would terminate the process. Windows ends threads without unwinding.
+// Call `call(data)`. If it calls `pthread_exit`, the thread stays here until the process ends, since unwinding C++ frames would terminate
+// the process. Windows ends threads without unwinding.
 void call_without_unwinding(void (*call)(void*), void* data);
 
 }  // namespace boxscore

@@ -1,6 +1,5 @@
-// Threads that wait for work. A new thread is often put on the processor of the one that started it, where it waits for a millisecond or
-// more; one that is woken gets an idle processor at once. So threads are kept from one piece of work to the next, and end when there was
-// none for a while.
+// Thread pool. The system often puts a new thread on the processor of the thread that started it, where it waits for a millisecond or
+// more; a woken thread gets an idle processor at once. So threads are reused, and end after a second without work.
 #pragma once
 
 #include <algorithm>
@@ -22,8 +21,8 @@ namespace boxscore {
 
 class Workers {
 public:
-    // Calls `loop` here and on at most `num_others` other threads, and returns when all have returned; while they run, `watch` is called here
-    // now and then. Neither may throw. Threads that have not begun when `loop` returns here are not waited for: no work is left.
+    // Call `loop` on this thread and on at most `num_others` others, and return when all have returned. While waiting for the others, call
+    // `watch` regularly. Neither may throw. When `loop` returns here, no work is left, so threads that have not begun by then never do.
     void run(size_t num_others, const std::function<void()>& loop, const std::function<void()>& watch) {
         Job job{&loop, num_others};
         {
@@ -57,19 +56,19 @@ private:
         std::atomic<size_t> num_running{0};  // threads; written under the lock
     };
 
-    // Waits until new threads wait for work, but not for ever: so they get the processor that they may have been put on.
+    // Start missing threads and wait up to a millisecond until they are ready, so that they get this processor if they were put on it.
     void start_missing(size_t num, std::unique_lock<std::mutex>& lock) {
         constexpr auto kPatience = std::chrono::milliseconds(1);
         if (num <= num_idle_) return;
         try {
             for (; num_idle_ < num; ++num_idle_, ++num_starting_) std::thread([this] { work(); }).detach();
         } catch (const std::system_error&) {
-            // The machine has no more threads to give; those that there are do all of it.
+            // The system has no more threads; the existing ones do all the work.
         }
         has_started_.wait_for(lock, kPatience, [&] { return num_starting_ == 0; });
     }
 
-    // Waits busily, without the lock: most of the time it is shorter than to be woken.
+    // Spin briefly without the lock: usually faster than to be woken.
     template <class Condition>
     static void wait_a_moment(std::unique_lock<std::mutex>& lock, const Condition& is_over) {
         constexpr auto kMoment = std::chrono::microseconds(50);
@@ -107,18 +106,18 @@ private:
     const size_t process_ = process_id();
     std::mutex mutex_;
     std::condition_variable has_started_, has_job_, is_done_;
-    std::deque<Job*> jobs_;            // that want more threads
-    std::atomic<size_t> num_jobs_{0};  // the size of it
-    size_t num_idle_ = 0;              // threads that wait, or are about to
-    size_t num_starting_ = 0;          // those of them that have not come so far
+    std::deque<Job*> jobs_;            // jobs that want more threads
+    std::atomic<size_t> num_jobs_{0};  // size of `jobs_`
+    size_t num_idle_ = 0;              // threads that wait for a job, or are about to
+    size_t num_starting_ = 0;          // idle threads that have not begun to wait
 };
 
-// The threads of this process; a forked process starts without its parent's.
+// The thread pool of this process; a forked process gets a new one.
 inline Workers& workers() {
     static std::atomic<Workers*> current{nullptr};
     Workers* found = current.load();
     if (found != nullptr && found->process() == process_id()) return *found;
-    auto* made = new Workers;  // never destroyed: its threads may wait in it when the process ends
+    auto* made = new Workers;  // never destroyed: its threads may still wait when the process ends
     if (current.compare_exchange_strong(found, made)) return *made;
     delete made;
     return *found;

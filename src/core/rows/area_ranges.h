@@ -1,4 +1,4 @@
-// Area ranges in fours: which of them have an area is told without a branch.
+// Branch-free lookup of the area ranges that contain an area.
 #pragma once
 
 #include <algorithm>
@@ -21,7 +21,7 @@ public:
         std::copy(rules.area_high.begin(), rules.area_high.end(), high_.begin());
     }
 
-    // Bit a where range a has the area.
+    // Bit set of the ranges that contain the area.
     uint64_t find(double area) const {
         uint64_t found = 0;
         for (size_t a = 0; a < low_.size(); a += 4) found |= uint64_t{in_ranges(low_.data() + a, high_.data() + a, area)} << a;

@@ -13,11 +13,11 @@
 
 namespace boxscore {
 
-// Which cells belong to what, num_words per row.
+// Bit sets of cells, num_words each.
 struct Cells {
     size_t num_words, num_areas;
-    std::vector<uint64_t> of_area;  // all thresholds of an area range
-    std::vector<uint64_t> reached;  // by a similarity that reaches so many thresholds, in all area ranges
+    std::vector<uint64_t> of_area;  // by area range: the cells of all its thresholds
+    std::vector<uint64_t> reached;  // by number of reached thresholds: their cells in all area ranges
 
     explicit Cells(const Rules& rules) : num_words(rules.num_words()), num_areas(rules.num_areas()) {
         const size_t num_thresholds = rules.num_thresholds();
@@ -33,7 +33,7 @@ struct Cells {
         }
     }
 
-    // One word of the cells of the area ranges whose bits are set.
+    // One word of the cells of the area ranges in the bit set `ranges`.
     uint64_t of_areas(uint64_t ranges, size_t word) const {
         uint64_t cells = 0;
         for (size_t a = 0; a < num_areas; ++a) cells |= of_area[a * num_words + word] & -(ranges >> a & 1);

@@ -1,6 +1,6 @@
-// Vectors for long columns, on huge pages where the system gives them. A fast path: evaluating a file of 500,000 results takes 10 %
-// less time of the processor. Beyond 32 MB pages are small: where a virtual machine gets its memory from a host that takes back what is
-// free, 6 million results on huge pages take 30 % more.
+// Vectors for long columns, on huge pages if the system has them. A fast path: evaluating a file of 500,000 results takes 10 % less
+// processor time. Beyond 32 MB pages are small: in a virtual machine whose host reclaims free memory, 6 million results on huge pages
+// take 30 % more.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// Whether files look like a mistake that Python has words for: checks/mistakes.py. On ordinary files each question ends after a
-// few rows. Python reads the thresholds from here.
+// Tests for likely mistakes in files, which checks/mistakes.py describes. On ordinary files each test ends after a few rows. Python
+// reads the thresholds from here.
 #pragma once
 
 #include <algorithm>
@@ -12,14 +12,14 @@
 
 namespace boxscore {
 
-// Fractions of an image's size may reach this far, and this share of the boxes must be within.
+// Largest number of a box in fractions of the image's size, and the least share of boxes within it.
 constexpr double kLargestFraction = 2, kMinFractionShare = 0.99;
-// Significant bits of numbers of 16 bits.
+// Significant bits of the 16-bit float formats.
 constexpr unsigned kFloat16Bits = 11, kBfloat16Bits = 8;
-// Of fewer images, most may have no detection by chance. Detections per image of a detector that reports uncertain ones, too.
+// With fewer images, most may lack detections by chance. Detections per image that suggest a detector without a score threshold.
 constexpr size_t kMinImages = 10, kManyDetections = 5;
 
-// No box, as xywh, is less wide than x or less high than y: they may be corners.
+// Whether all boxes, read as xywh, have width >= x and height >= y, so that they may be corners.
 inline bool look_like_corners(const double* box, size_t num_boxes) {
     for (size_t i = 0; i < num_boxes; ++i, box += 4) {
         if (!(box[2] >= box[0] && box[3] >= box[1])) return false;
@@ -27,7 +27,7 @@ inline bool look_like_corners(const double* box, size_t num_boxes) {
     return num_boxes > 0;
 }
 
-// Nearly all boxes are within what fractions of the image's size may be.
+// Whether nearly all boxes have numbers as small as fractions of the image's size.
 inline bool look_like_fractions(const double* box, size_t num_boxes) {
     const double most = (1 - kMinFractionShare) * static_cast<double>(num_boxes);
     size_t num_outside = 0;
@@ -45,8 +45,8 @@ inline bool fits(double number, unsigned num_bits) {
     return (bits & ((uint64_t{1} << (53 - num_bits)) - 1)) == 0;
 }
 
-// Every position fits in the 11 significant bits of float16. Whole pixels do, too: these only count if they fit in the 8 bits of
-// bfloat16 and some are beyond 256, where bfloat16 has even numbers only.
+// Whether every position fits in the 11 significant bits of float16. Whole pixels fit, too: they only count if they fit in the 8 bits of
+// bfloat16 and some are 256 or more, where bfloat16 only has even numbers.
 inline bool look_rounded(const double* box, size_t num_boxes) {
     bool is_brain = true, has_fraction = false, is_beyond = false;
     for (size_t i = 0; i < num_boxes; ++i, box += 4) {
@@ -61,7 +61,7 @@ inline bool look_rounded(const double* box, size_t num_boxes) {
     return has_fraction || (is_brain && is_beyond);
 }
 
-// Most images with truths have no detection, and the others have many: as `covers_few_images` in checks/suspicion.py.
+// Whether most images with truths lack detections, and the others have many; as `covers_few_images` in checks/suspicion.py.
 inline bool cover_few_images(const Groups& detections, const Groups& truths, size_t num_images) {
     size_t num_covered = 0, num_with_truths = 0;
     for (size_t image = 0; image < num_images; ++image) {

@@ -1,4 +1,4 @@
-// Ids to indices, and the sorts: by counting where keys are indices, by radix where they are scores.
+// Look-up of ids, grouping of rows, and stable sorts: counting sorts of indices, bucket sorts of scores.
 #pragma once
 
 #include <algorithm>
@@ -18,7 +18,7 @@
 
 namespace boxscore {
 
-// The values from `low` to `high`, as offsets that a table may have an entry for.
+// The range of values from `low` to `high`, as offsets in a lookup table.
 struct IdSpan {
     int64_t low;
     uint64_t size;
@@ -27,8 +27,8 @@ struct IdSpan {
 
     // Whether a lookup table pays for the given number of look-ups. A span over all integers has size 0.
     bool is_cheap(size_t num) const { return size - 1 < std::max<uint64_t>(uint64_t{1} << 16, 4 * uint64_t{num}); }
-    // `size` for all that is out of bounds, as is what another thread writes meanwhile: no value is trusted to be what it was a
-    // moment ago.
+    // Offset of a value, or `size` if it is out of bounds. Values are checked again here, since another thread may have changed them since
+    // the bounds were found.
     template <class Id>
     uint64_t offset(Id value) const {
         return std::min(static_cast<uint64_t>(static_cast<int64_t>(value)) - static_cast<uint64_t>(low), size);
@@ -36,7 +36,7 @@ struct IdSpan {
     int64_t value(uint64_t offset) const { return low + static_cast<int64_t>(offset); }
 };
 
-// From the smallest of `values` to the largest. Not for empty input.
+// Range from the smallest to the largest value. Not for empty input.
 template <class Id>
 IdSpan bounds(const Id* values, size_t size) {
     return per_processor([&]() BOXSCORE_INLINE {
@@ -46,7 +46,7 @@ IdSpan bounds(const Id* values, size_t size) {
     });
 }
 
-// The distinct values, ascending.
+// Distinct values, ascending.
 template <class Id>
 std::vector<int64_t> distinct(const Id* values, size_t size) {
     std::vector<int64_t> found;
@@ -69,14 +69,14 @@ std::vector<int64_t> distinct(const Id* values, size_t size) {
     return found;
 }
 
-// The values of all, ascending; each of them ascends.
+// Union of two ascending lists, ascending.
 inline std::vector<int64_t> united(const std::vector<int64_t>& a, const std::vector<int64_t>& b) {
     std::vector<int64_t> both;
     std::set_union(a.begin(), a.end(), b.begin(), b.end(), std::back_inserter(both));
     return both;
 }
 
-// The index of each value in `table`, which ascends; -1 if it is not there, and then false.
+// Write the index of each value in the ascending `table`, or -1. Return whether all were found.
 template <class Id>
 bool find_indices(const Id* values, size_t size, const std::vector<int64_t>& table, int32_t* index) {
     if (size == 0) return true;
@@ -110,8 +110,8 @@ bool find_indices(const Id* values, size_t size, const std::vector<int64_t>& tab
     return is_all_there;
 }
 
-// Rows grouped by index: `row[start[k]] .. row[start[k + 1] - 1]` have index k, in their order. `row` is empty where
-// the rows are grouped as they stand.
+// Rows grouped by index: `row[start[k]] .. row[start[k + 1] - 1]` have index k, in ascending order. `row` is empty if the rows are
+// already grouped.
 struct Groups {
     std::vector<uint32_t> start;
     Buffer<uint32_t> row;
@@ -135,13 +135,13 @@ inline Groups group(const int32_t* index, size_t size, size_t num_indices) {
     return groups;
 }
 
-// Rows grouped by id: the ids, ascending, and where the rows of each start; then their end. `row` as in Groups.
+// Rows grouped by id: ascending ids, the start of the rows of each, and the end of the last. `row` as in Groups.
 struct RowsById {
     std::vector<int64_t> id;
     std::vector<uint32_t> start;
     Buffer<uint32_t> row;
 
-    // Groups by the index of each id in a table that has all of them, ascending.
+    // Groups by index in `table`, which ascends and contains all ids.
     Groups groups(const std::vector<int64_t>& table) && {
         Groups groups;
         groups.start.reserve(table.size() + 1);
@@ -156,13 +156,13 @@ struct RowsById {
     }
 };
 
-// The rows of ids that ascend as they stand; false if they do not.
+// Group rows whose ids already ascend; return false if they don't.
 template <class Id>
 bool find_runs(const Id* values, size_t size, RowsById& rows) {
     for (size_t i = 0; i < size; ++i) {
         if (i > 0 && values[i] == values[i - 1]) continue;
         const auto id = static_cast<int64_t>(values[i]);
-        // Compare with the value read before: another thread may write meanwhile.
+        // Compare with the stored value: another thread may have changed values[i - 1].
         if (!rows.id.empty() && id <= rows.id.back()) return false;
         rows.id.push_back(id);
         rows.start.push_back(static_cast<uint32_t>(i));
@@ -171,7 +171,7 @@ bool find_runs(const Id* values, size_t size, RowsById& rows) {
     return true;
 }
 
-// Groups rows; false if it was noticed that another thread changed ids meanwhile.
+// Group rows by id. Return false if a change of ids by another thread was detected.
 template <class Id>
 bool group_by_id(const Id* values, size_t size, RowsById& rows) {
     if (find_runs(values, size, rows)) return true;
@@ -185,7 +185,7 @@ bool group_by_id(const Id* values, size_t size, RowsById& rows) {
         rows.start = std::move(groups.start), rows.row = std::move(groups.row);
         return true;
     }
-    std::vector<uint32_t> next(span.size + 1);  // rows of each offset, then where the next of them goes
+    std::vector<uint32_t> next(span.size + 1);  // by offset: number of rows, then position of its next row
     Buffer<uint32_t> offset(size);
     for (size_t i = 0; i < size; ++i) {
         offset[i] = static_cast<uint32_t>(span.offset(values[i]));
@@ -214,7 +214,7 @@ inline uint64_t falling_key(double score) {
     return ~rising;
 }
 
-// A key that ascends as an integer does; of all columns of one type.
+// A key that ascends with an integer; comparable within one type.
 template <class Id>
 uint64_t rising_key(Id value) {
     constexpr uint64_t kSign = std::is_signed_v<Id> ? uint64_t{1} << 63 : 0;
@@ -229,7 +229,7 @@ inline double score_of(uint64_t key) {
     return score;
 }
 
-// Sorts the few, stably: `is_before` puts one record before another.
+// Sort a few records, stably, by `is_before`.
 template <class Record, class IsBefore>
 void insertion_sort(Record* begin, Record* end, IsBefore is_before) {
     for (Record* current = begin + 1; current < end; ++current) {
@@ -242,8 +242,8 @@ void insertion_sort(Record* begin, Record* end, IsBefore is_before) {
 
 inline constexpr size_t kFew = 32;
 
-// Puts records into `to` by rising `key`, stably; `from` is scratch afterwards. Keys go to buckets by their position between the
-// smallest and the largest, a few to a bucket if they are spread evenly; where they are not, a bucket is sorted the same way.
+// Sort records from `from` into `to` by ascending `key`, stably; `from` is scratch afterwards. Divides the range of keys into equal
+// buckets, which have a few keys each if keys are spread evenly; large buckets are sorted recursively.
 template <class Record>
 void sort_by_key(Record* from, Record* to, size_t size) {
     constexpr unsigned kBucketBits = 11;
@@ -256,13 +256,13 @@ void sort_by_key(Record* from, Record* to, size_t size) {
     for (size_t i = 1; i < size; ++i) low = std::min(low, from[i].key), high = std::max(high, from[i].key);
     const unsigned num_bits = std::min(kBucketBits, bit_width(size));
     const unsigned shift = std::max(bit_width(high - low), num_bits) - num_bits;
-    std::array<uint32_t, (size_t{1} << kBucketBits) + 1> end;  // of each bucket, once all is placed
+    std::array<uint32_t, (size_t{1} << kBucketBits) + 1> end;  // of each bucket, once its records are placed
     const size_t num_buckets = size_t{1} << num_bits;
     std::fill_n(end.begin(), num_buckets + 1, 0);
     for (size_t i = 0; i < size; ++i) ++end[((from[i].key - low) >> shift) + 1];
     for (size_t bucket = 0; bucket < num_buckets; ++bucket) end[bucket + 1] += end[bucket];
     for (size_t i = 0; i < size; ++i) to[end[(from[i].key - low) >> shift]++] = from[i];
-    if (shift == 0) return;  // a bucket is a key
+    if (shift == 0) return;  // each bucket has one key
     for (size_t bucket = 0, start = 0; bucket < num_buckets; start = end[bucket++]) {
         const size_t num = end[bucket] - start;
         if (num > kFew) {

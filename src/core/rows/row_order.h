@@ -1,4 +1,4 @@
-// The order of rows by several columns.
+// Sort of rows by several columns.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 
 namespace boxscore {
 
-// Sorts by the last column first, then stably by the one before it. Columns whose numbers fit into one key together are sorted by at once.
+// Sorts stably from the last column to the first. Consecutive columns whose numbers fit into one 64-bit key are sorted together.
 class RowOrder {
 public:
     explicit RowOrder(size_t size) : size_(size), number_(size), key_(size), record_(size), sorted_(size) {
@@ -21,7 +21,7 @@ public:
         }
     }
 
-    // The next column from behind. `number_of(row)` ascends as the values do that rows are sorted by.
+    // Add a column, from the last to the first. `number_of(row)` must ascend with the values to sort by.
     template <class NumberOf>
     void add(const NumberOf& number_of) {
         uint64_t low = UINT64_MAX, high = 0;
@@ -37,7 +37,7 @@ public:
         num_bits_ += num_bits;
     }
 
-    // Writes the rows in order.
+    // Write the sorted rows.
     void finish(int64_t* order) {
         if (num_bits_ > 0) sort();
         for (size_t i = 0; i < size_; ++i) order[i] = record_[i].row;
@@ -66,9 +66,9 @@ private:
     }
 
     const size_t size_;
-    Buffer<uint64_t> number_;  // of the column that is added
-    Buffer<uint64_t> key_;     // of rows: the columns since they were sorted last
-    unsigned num_bits_ = 0;    // of a key
+    Buffer<uint64_t> number_;  // scratch: the numbers of the added column
+    Buffer<uint64_t> key_;     // of each row: the columns that were added since the last sort
+    unsigned num_bits_ = 0;    // used bits of the keys
     Buffer<Record> record_, sorted_;
 };
 

@@ -10,11 +10,11 @@
 namespace boxscore {
 
 enum class Matching : uint8_t { best, best_regular, next_best };
-// The kind of a truth. A matched difficult one and a matched crowd are ignored; of the detections that take a group the first is
-// true and the others are ignored.
+// Kind of a truth. A detection that takes a difficult truth or a crowd is ignored; of the detections that take a group the first is true
+// and the others are ignored.
 enum TruthKind : uint8_t { kRegular, kDifficult, kCrowd, kGroup };
 
-// Whether a similarity is relative to the detection's own size, and a truth is never full.
+// Whether similarities are relative to the size of the detection, and several detections may take the truth.
 inline bool is_relative(uint8_t kind) { return kind >= kCrowd; }
 
 // Coverage of a detection's class in its image.
@@ -42,7 +42,7 @@ inline bool is_trapezoid(ApRule rule) { return rule == ApRule::trapezoid || rule
 inline constexpr uint32_t kNoLimit = UINT32_MAX;
 inline constexpr size_t kBitsPerWord = 64;
 
-// How many bits a number takes; 0 for 0.
+// Number of bits of a number; 0 for 0.
 inline unsigned bit_width(uint64_t number) {
     return number == 0 ? 0 : static_cast<unsigned>(kBitsPerWord) - count_leading_zeros(number);
 }
@@ -51,9 +51,9 @@ struct Rules {
     std::vector<double> cutoffs;  // thresholds as similarities are compared with them, ascending
     bool is_strict = false;       // a similarity must exceed its cutoff
     Matching matching = Matching::next_best;
-    bool is_last_first = true;      // of truths that are equally similar the last is preferred, else the first
-    bool is_group_counted = true;   // a group is one truth, else none
-    bool keeps_similarity = false;  // that of true positives in the first cell is written
+    bool is_last_first = true;      // whether the last of equally similar truths is preferred, else the first
+    bool is_group_counted = true;   // whether a group counts as one truth, else as none
+    bool keeps_similarity = false;  // whether to write the similarity of true positives in the first cell
     std::vector<double> area_low, area_high;
     std::vector<uint32_t> limits;     // ascending
     bool is_limit_per_image = false;  // limits are per image over all classes, else per image and class
@@ -70,20 +70,20 @@ struct Rules {
     size_t num_words() const { return (num_cells() + kBitsPerWord - 1) / kBitsPerWord; }
 };
 
-// One number: the mean over classes of AP or of recall, at some thresholds, in one area range, within one limit.
+// One number: the mean over classes of AP or recall, at some thresholds, in one area range, within one limit.
 struct Measure {
     bool is_recall;
     std::vector<size_t> thresholds;
     size_t area, limit;
-    std::vector<uint8_t> is_member;  // by class: whether it is one of those that count; empty: all do
+    std::vector<uint8_t> is_member;  // by class: whether it counts; empty: all do
 
     bool has(size_t label) const { return is_member.empty() || is_member[label] != 0; }
 };
 
-// The numbers that are wanted, and how classes count in them.
+// The requested numbers, and how they weight classes.
 struct MeasureSet {
     std::vector<Measure> measures;
-    bool is_weighted = false;  // classes by their numbers of truths
+    bool is_weighted = false;  // whether classes are weighted by their numbers of truths
 };
 
 }  // namespace boxscore
