@@ -1,4 +1,4 @@
-"""Files to columns and back. Each format has one module; `registry` has the table of them."""
+"""Read files into columns and write columns to files. Each format has a module; `registry` has the table of formats."""
 
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
@@ -62,7 +62,7 @@ _, __getattr__, __dir__ = lazy_names(
 
 
 def read_records(path: AnyPath, role: Role, options: Options | None = None, *, format: str | None = None) -> Records:  # noqa: A002
-    """The rows of a file or folder as they are, each with its location for errors; no number is validated yet."""
+    """Read the rows of a file or folder, each with its location for errors. Numbers are not validated yet."""
     source, each = find_format(format, open_source(path), role)
     options = replace(options or Options(), is_format_given=format is not None)
     records: Records = each.function("read", role)(source, options)
@@ -70,9 +70,9 @@ def read_records(path: AnyPath, role: Role, options: Options | None = None, *, f
 
 
 def with_labels(records: Records, role: Role, options: Options, known: Mapping[int, str] | None = None) -> Records:
-    """The records, expanded by a hierarchy, if there is one; truths with what was looked for, if it is known.
+    """Expand the records by the hierarchy of the options; add the coverage of the verified image labels to truths.
 
-    `known`: names of classes by label, for labels without names.
+    `known`: class names by label, for files that have labels without names.
     """
     hierarchy = None
     if options.hierarchy is not None:
@@ -102,20 +102,28 @@ def read_truths(
     hierarchy: AnyPath | None = None,
     threads: int | None = None,
 ) -> Truths:
-    """The truths in a file, folder, .gz or .zip of any format.
-
-    `format`: one of `FORMATS`; if not given, it is detected. `images` and `classes`: only these, by id or name; images
-    also by the path of a list of them, by a pattern like "night_*", or by the name of a VOC image set. `box_format`:
-    the format of boxes where the file does not say it: four numbers in one column of a table, lines of text files, and
-    COCO results that are not xywh. `sizes`: of images, for boxes that are fractions: a mapping from ids or names to
-    (width, height), the path of a list `name,width,height`, or the folder of the images. `names`: of classes, for YOLO
-    and Open Images: a list of them, or the path of a file. `iou_type`: "bbox" reads boxes, "segm" and "boundary" read
-    masks, "keypoints" reads keypoints, several read several; `keep_polygons` keeps the polygons that masks are drawn
-    from, for writing. `image_labels`: Open Images' verified labels, a CSV with ImageID, LabelName and Confidence: which
-    classes were looked for in which images. `hierarchy`: Open Images' tree of classes in JSON, by which truths and
-    labels are expanded. `threads`: for reading COCO JSON, else BOXSCORE_THREADS, else all cores of this process.
+    """Read the truths in a file, folder, .gz or .zip of any format.
 
     Images of a format without ids are numbered 0, 1, 2, … by name.
+
+    Args:
+        path: The file, folder or archive.
+        format: One of `FORMATS`; detected by default.
+        images: Images to read: ids or names, the path of a list of them, a pattern like "night_*", or the name of a VOC
+            image set. All by default.
+        classes: Ids or names of the classes to read. All by default.
+        box_format: The format of boxes where the file does not say it: four numbers in one column of a table, lines of
+            text files, and COCO results that are not xywh.
+        sizes: Sizes of images, for boxes that are fractions: a mapping from ids or names to (width, height), the path
+            of a list `name,width,height`, or the folder of the images.
+        names: Names of classes, for YOLO and Open Images: a list, or the path of a file.
+        iou_type: The shapes to read, one or several: boxes for "bbox", masks for "segm" and "boundary", keypoints for
+            "keypoints", oriented boxes for "obb" and "probiou".
+        keep_polygons: Keep the polygons that masks are drawn from, for writing them again.
+        image_labels: Open Images' verified labels: a CSV with ImageID, LabelName and Confidence, which says which
+            classes were verified in which images.
+        hierarchy: Open Images' tree of classes in JSON, by which truths and labels are expanded.
+        threads: Number of threads for COCO JSON; by default BOXSCORE_THREADS, else all cores of this process.
 
     >>> from boxscore.cli.sample import FOLDER
     >>> read_truths(FOLDER / "truths.json")
@@ -148,14 +156,28 @@ def read_detections(
     hierarchy: AnyPath | None = None,
     threads: int | None = None,
 ) -> Detections:
-    """The detections in a file, folder, .gz or .zip of any format, on the images and classes of the truths.
+    """Read the detections in a file, folder, .gz or .zip of any format, on the images and classes of the truths.
 
-    A detection on an image, or of a class, that the truths do not have is an error; with `unmatched="warn"` it is left
-    out, and a warning says how many are. Detections outside of `images` and `classes` are left out without a warning.
-    `map_classes`: classes of the truths for those of the file, by id or name: a mapping, text like "1:0,2:1", or the
-    path of a JSON object or of a CSV of two columns; classes that it does not have stay. The other options are those of
-    `read_truths`. A COCO results file that has masks alone is read for `iou_type="bbox"` as the boxes around them, as
-    pycocotools does. `score_key`: which score of COCO-WholeBody's results is read, if they have it: "foot_score", …
+    If a COCO results file has only masks, `iou_type="bbox"` reads the boxes around them, as pycocotools does.
+
+    Args:
+        path: The file, folder or archive.
+        truths: The truths, whose images and classes the detections are joined with.
+        format: One of `FORMATS`; detected by default.
+        images: Images to read, given as for `read_truths`. Other detections are dropped without a warning.
+        classes: Ids or names of the classes to read. Other detections are dropped without a warning.
+        box_format: The format of boxes where the file does not say it, as for `read_truths`.
+        sizes: Sizes of images, for boxes that are fractions, given as for `read_truths`.
+        names: Names of classes, for YOLO and Open Images: a list, or the path of a file.
+        unmatched: For detections on an image, or of a class, that the truths do not have: "error" raises `InputError`;
+            "warn" drops them, and a warning says how many.
+        map_classes: The class of the truths for each class of the file, by id or name: a mapping, text like "1:0,2:1",
+            or the path of a JSON object or of a CSV of two columns. Classes that it does not have stay as they are.
+        iou_type: The shapes to read, one or several, as for `read_truths`.
+        score_key: Which score of COCO-WholeBody's results to read, if they have it: "foot_score", …
+        keep_polygons: Keep the polygons that masks are drawn from, for writing them again.
+        hierarchy: Open Images' tree of classes in JSON, by which detections are expanded.
+        threads: Number of threads for COCO JSON; by default BOXSCORE_THREADS, else all cores of this process.
 
     >>> from boxscore.cli.sample import FOLDER
     >>> read_detections(FOLDER / "detections.json", read_truths(FOLDER / "truths.json"))
@@ -196,10 +218,11 @@ def read_detections_and_report(
     hierarchy: AnyPath | None = None,
     **details: Any,
 ) -> tuple[Detections, Report]:
-    """What `read_detections` returns, and how many rows were left out, as their image or class is unknown.
+    """Read detections, and report the rows that are dropped because their image or class is unknown.
 
-    `keep_labels`: detections of classes that the truths do not have, or that are not selected, stay with their labels,
-    if the file has labels and no names of classes; `explain_claim` searches for a mapping of them.
+    The options are as for `read_detections`. In addition, `keep_labels` keeps detections of classes that the truths do
+    not have, or that are not selected, with their labels, if the file has labels but no class names; `explain_claim`
+    searches for a mapping of them.
     """
     from boxscore.formats.image_sizes import read_sizes
 
@@ -249,10 +272,17 @@ def write_truths(
     format: str | None = None,  # noqa: A002
     overwrite: bool = False,
 ) -> tuple[Loss, ...]:
-    """Write the truths to a file or folder, all or nothing; what the format can not hold is returned.
+    """Write the truths to a file or folder, all or nothing.
 
-    `format`: one of `FORMATS`; if not given, the suffix decides (.json, .csv, .tsv, .npz, .parquet, .arrow, each also
-    with .gz). A folder that is not empty is refused unless `overwrite`.
+    Args:
+        path: The file or folder to write.
+        truths: The truths.
+        format: One of `FORMATS`; by default the suffix decides (.json, .csv, .tsv, .npz, .parquet, .arrow, each also
+            with .gz).
+        overwrite: Whether to write into a folder that is not empty, which is refused by default.
+
+    Returns:
+        A `Loss` for each kind of data that the format cannot hold, or not exactly.
     """
     if not isinstance(truths, Truths):
         raise InputError(f"`truths` must be boxscore.Truths; got {type(truths).__name__}")
@@ -270,9 +300,17 @@ def write_detections(
     format: str | None = None,  # noqa: A002
     overwrite: bool = False,
 ) -> tuple[Loss, ...]:
-    """Write the detections to a file or folder, with the names that the truths give to images and classes.
+    """Write the detections to a file or folder, all or nothing.
 
-    What the format can not hold is returned. The options are those of `write_truths`.
+    Args:
+        path: The file or folder to write.
+        detections: The detections.
+        truths: The truths, which give the names of images and classes.
+        format: One of `FORMATS`; by default the suffix decides, as for `write_truths`.
+        overwrite: Whether to write into a folder that is not empty, which is refused by default.
+
+    Returns:
+        A `Loss` for each kind of data that the format cannot hold, or not exactly.
     """
     if not isinstance(detections, Detections):
         raise InputError(f"`detections` must be boxscore.Detections; got {type(detections).__name__}")

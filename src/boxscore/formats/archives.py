@@ -1,4 +1,4 @@
-"""Content of .gz and .zip files: read into memory, never extracted to disk, and limited in size (no zip bombs).
+"""Read .gz and .zip files into memory, with a limit on their size (against zip bombs); nothing is extracted to disk.
 
 Members of a zip are read, not memory-mapped: truncating a mapped file would crash the process.
 """
@@ -16,7 +16,7 @@ from boxscore._support.exceptions import InputError
 BOMB_SIZE = 1 << 28
 """Up to this many bytes, the uncompressed content may be any multiple of the compressed size."""
 BOMB_RATIO = 200
-"""Beyond that size, at most this multiple. Annotations as text compress by a factor of 5 to 20."""
+"""Beyond `BOMB_SIZE`, the largest allowed multiple. Annotations as text compress by a factor of 5 to 20."""
 
 _STORED, _DEFLATED = 0, 8
 
@@ -36,7 +36,7 @@ def refuse_bomb(location: str, size: int, packed_size: int) -> None:
 
 
 def gunzip(content: bytes, location: str) -> bytes:
-    """The uncompressed bytes of a .gz."""
+    """Decompress the bytes of a .gz."""
     limit = most_bytes(len(content))
     parts, size = [], 0
     try:
@@ -58,12 +58,12 @@ class Archive:
     file: Any
     """The open `zipfile.ZipFile`."""
     members: dict[str, Any]
-    """The directory entries of all files that are not hidden, in order; no folders."""
+    """The directory entries of all files, in order, without hidden files and folders."""
     location: str
 
     @classmethod
     def at(cls, path: str | Path) -> "Archive":
-        """The zip at a path; one with too large content, or with two files of one name, is refused."""
+        """Open the zip at a path; too large content, or two files of one name, are refused."""
         try:
             size = os.stat(path).st_size  # noqa: PTH116 (whatever kind of path it is)
         except OSError as error:
@@ -72,7 +72,7 @@ class Archive:
 
     @classmethod
     def of_bytes(cls, content: bytes, location: str, what: str) -> "Archive":
-        """A zip in memory; `what`: the kind of file that is expected, for errors."""
+        """Open a zip in memory. `what`: the kind of file that is expected, for errors."""
         return cls._of(io.BytesIO(content), location, len(content), what)
 
     @classmethod
@@ -84,7 +84,7 @@ class Archive:
             infos = file.infolist()
         except OSError as error:
             raise InputError(f"{location}: {error.strerror or f'not {what}: {error}'}") from None
-        except Exception as error:  # a damaged directory raises all kinds of errors there
+        except Exception as error:  # a damaged directory raises errors of many types
             raise InputError(f"{location}: not {what}: {_reason(error)}") from None
         members: dict[str, Any] = {}
         for info in infos:
@@ -99,12 +99,12 @@ class Archive:
         return cls(file=file, members=members, location=location)
 
     def location_of(self, name: str) -> str:
-        """How errors name a member: on one line, whatever characters are in its name."""
+        """The location of a member for errors, with characters that are not printable escaped."""
         shown = name if name.isprintable() else name.encode("unicode_escape").decode()
         return f"{self.location}:{shown}"
 
     def read(self, name: str) -> bytes:
-        """The bytes of a member."""
+        """Read the bytes of a member."""
         parts, size = [], 0
         try:
             with self.file.open(name) as member:

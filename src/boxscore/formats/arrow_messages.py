@@ -1,7 +1,7 @@
-"""The uncompressed size of an Arrow IPC stream, from the headers of its messages, before it is decompressed.
+"""Compute the uncompressed size of an Arrow IPC stream from the headers of its messages, without decompressing it.
 
-A message is a header, a FlatBuffers table, and a body. Where a record batch is compressed, each of its buffers begins
-with its uncompressed size:
+A message is a header, a FlatBuffers table, and a body. Each buffer of a compressed record batch begins with its
+uncompressed size:
 
     Message      version 0 | kind of header 1 | header 2 | body length 3
     RecordBatch  length 0 | nodes 1 | buffers 2 (offset, length in the body) | compression 3
@@ -16,14 +16,14 @@ _INT32, _UINT16, _INT64 = struct.Struct("<i"), struct.Struct("<H"), struct.Struc
 
 
 class _Fields:
-    """A FlatBuffers table: the offsets of its fields in some bytes."""
+    """A FlatBuffers table in a buffer."""
 
     def __init__(self, data: bytes, start: int) -> None:
         self.data, self.start = data, start
         self._fields = start - _INT32.unpack_from(data, start)[0]
 
     def find(self, number: int) -> int | None:
-        """The offset of a field; None if it has its default."""
+        """The offset of a field; None if the field has its default value."""
         entry = 4 + 2 * number
         if self._fields < 0 or entry + 2 > _UINT16.unpack_from(self.data, self._fields)[0]:
             return None
@@ -31,13 +31,16 @@ class _Fields:
         return self.start + offset if offset else None
 
     def table(self, number: int) -> "_Fields | None":
-        """The table that a field refers to."""
+        """The table that a field refers to, or None."""
         offset = self.find(number)
         return None if offset is None else _Fields(self.data, offset + _INT32.unpack_from(self.data, offset)[0])
 
 
 def unpacked_size(content: bytes, start: int) -> int:
-    """The uncompressed bytes of all compressed batches and dictionaries; `start`: the offset of the first message."""
+    """Number of uncompressed bytes of all compressed batches and dictionaries.
+
+    `start`: the offset of the first message. An invalid file counts up to the first error.
+    """
     import pyarrow
 
     total = 0
@@ -51,7 +54,7 @@ def unpacked_size(content: bytes, start: int) -> int:
 
 
 def _size_of(header: bytes, body: Any) -> int:
-    """The uncompressed bytes of one message."""
+    """Number of uncompressed bytes of a message; 0 if it is uncompressed or invalid."""
     try:
         batch = _Fields(header, _INT32.unpack_from(header)[0]).table(2)
         kind = _Fields(header, _INT32.unpack_from(header)[0]).find(1)

@@ -1,4 +1,4 @@
-"""Maps classes of detections to classes of the truths, by ids or names."""
+"""Map classes of detections to classes of the truths, by ids or names."""
 
 import csv
 import io
@@ -23,9 +23,9 @@ Class = int | str
 
 
 def read_class_map(source: Any) -> dict[Class, Class]:
-    """The map from a mapping, text like "1:0,cat:dog", or the path of a JSON object or of a CSV of two columns.
+    """Read a class map from a mapping, text like "1:0,cat:dog", or the path of a JSON object or a CSV of two columns.
 
-    Text that is an integer is an id.
+    Integers in text are ids.
 
     >>> read_class_map("1:0,cat:dog")
     {1: 0, 'cat': 'dog'}
@@ -85,13 +85,13 @@ def _class(value: Any, location: str) -> Class:
 
 
 def _key(text: str) -> Class:
-    """The id that a text is, else the text."""
+    """The integer that the text spells, as an id; else the text without surrounding spaces."""
     word = text.strip()
     return int(word) if word.removeprefix("-").isdecimal() and word.isascii() and len(word) < 19 else word
 
 
 def map_classes(records: Records, mapping: Mapping[Class, Class], truths: Truths) -> Records:
-    """The records with the classes of the map replaced by classes of the truths; others stay as they are.
+    """Replace the classes that the map has by classes of the truths; others stay as they are.
 
     A class is looked up by its id, then by its name if it has one. In files that have only names, such as text files, a
     number is a name.

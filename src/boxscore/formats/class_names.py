@@ -1,4 +1,4 @@
-"""Class names, from a list, a file with one name per line, or YOLO's data.yaml, which PyYAML reads and writes."""
+"""Read class names from a list, a file with one name per line, or YOLO's data.yaml; write data.yaml."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -8,11 +8,11 @@ from boxscore._support.exceptions import InputError
 from boxscore.formats.files import Source, open_source
 
 LARGEST_YAML = 1 << 20
-"""Largest number of characters of a data.yaml; names of 20,000 classes take half of that."""
+"""Maximum number of characters of a data.yaml; names of 20,000 classes take half of it."""
 
 
 def read_names(given: Any) -> dict[int, str]:
-    """Names by label, from a sequence, a mapping or the path of a file."""
+    """Read names by label from a sequence, a mapping or the path of a file."""
     if isinstance(given, Mapping):
         try:
             return {int(label): str(name) for label, name in given.items()}
@@ -25,7 +25,7 @@ def read_names(given: Any) -> dict[int, str]:
 
 
 def names_in(text: str, suffix: str, location: str) -> dict[int, str]:
-    """Names by label, from the text of data.yaml or of a file with one name per line."""
+    """Parse names by label from the text of data.yaml or of a file with one name per line."""
     if suffix in (".yaml", ".yml"):
         return names_of(read_yaml(text, location), location)
     return dict(enumerate(line.strip() for line in text.splitlines() if line.strip()))
@@ -58,7 +58,7 @@ def _shown(value: Any) -> str:
 
 
 def _whole(name: str, location: str) -> str:
-    """The name with surrogate pairs, as JSON escapes them, combined into characters."""
+    """Combine surrogate pairs, as JSON escapes them, into characters."""
     try:
         return name.encode("utf-16-le", "surrogatepass").decode("utf-16-le")
     except UnicodeDecodeError:
@@ -69,7 +69,7 @@ NAMES_FILES = ("classes.txt", "obj.names", "predefined_classes.txt")
 
 
 def find_names(source: Source) -> tuple[dict[int, str], str] | None:
-    """The names in a folder's data.yaml or names file, and the name of that file."""
+    """Find the names in a folder's data.yaml or names file, and the path of that file; None if it has neither."""
     found = find_yaml(source, "names")
     if found is not None:
         return names_of(*found), found[1]
@@ -80,7 +80,7 @@ def find_names(source: Source) -> tuple[dict[int, str], str] | None:
 
 
 def find_yaml(source: Source, key: str) -> tuple[dict[str, Any], str] | None:
-    """The content of the first YAML file with that key, of a folder or the file itself, and its path for errors."""
+    """Read the first YAML file with that key, in a folder or the file itself; also return its path for errors."""
     for file in source.files(".yaml", ".yml") if source.is_folder else [""]:
         text = source.text(file)
         if re.search(rf"^{key}\s*:", text, re.MULTILINE):
@@ -138,12 +138,12 @@ def _pyyaml(location: str) -> Any:
 
 
 def first_line(content: bytes) -> bytes:
-    """The first line of a text file that is not empty."""
+    """The first line of a text file that is not blank; empty if there is none in the first 10,000 bytes."""
     return next(iter(content[:10_000].removeprefix(b"\xef\xbb\xbf").strip().splitlines()), b"")
 
 
 def is_label_line(line: bytes) -> bool:
-    """Whether a line is one of YOLO's: a class as an integer, and at least four numbers.
+    """Whether a line looks like YOLO's: a class as an integer, then at least four numbers.
 
     >>> is_label_line(b"0 0.5 0.5 0.1 0.1"), is_label_line(b"traffic light")
     (True, False)

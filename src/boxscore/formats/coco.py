@@ -29,17 +29,17 @@ from boxscore.protocol.comparable import NO_FREQUENCY
 from boxscore.protocol.protocol import Protocol
 
 _KEYS = {"box": "bbox", "mask": "segmentation", "ignore": "iscrowd", "visibility": "keypoints"}
-"""COCO's names for our columns, where they differ and a row can be wrong."""
+"""COCO's names for our columns, if they differ and a row can be invalid."""
 _SEGMENTATION = re.compile(rb'"segmentation"\s*:\s*(\{\s*"|\[\s*[^\]\s])')
-"""A segmentation that is not empty."""
+"""Matches a segmentation that is not empty."""
 
 
 _KEYPOINTS = re.compile(rb'"keypoints"\s*:\s*\[\s*[-\d]')
-"""Keypoints that are not empty; those of categories are names."""
+"""Matches keypoints that are not empty; `keypoints` of categories are names, which it does not match."""
 
 
 def recognises(source: Source, role: str) -> bool:
-    """Whether it is JSON: a list of results, or an object with annotations."""
+    """Whether the source is JSON: a list of results, or an object with annotations."""
     if source.head is None or source.suffix not in (".json", ""):
         return False
     head = source.head[:200].lstrip(b"\xef\xbb\xbf \t\r\n")[:1]
@@ -57,7 +57,7 @@ def has_keypoints(source: Source, role: str) -> bool:  # noqa: ARG001
 
 
 def read_truths(source: Source, options: Options) -> Records:
-    """The annotations of a COCO dataset."""
+    """Read the annotations of a COCO dataset."""
     file = _load(source, options)
     if not file.is_dataset:
         raise InputError(f"{source}: expected an object with `annotations` and `categories`; got a list")
@@ -71,9 +71,9 @@ def read_truths(source: Source, options: Options) -> Records:
 
 
 def read_detections(source: Source, options: Options) -> Records:
-    """The rows of a COCO results file, or the annotations of a dataset, if they have scores.
+    """Read the rows of a COCO results file, or the annotations of a dataset that have scores.
 
-    Results may have boxes in another format than COCO's, if `options` say so.
+    `options` may give a box format other than COCO's for results.
     """
     if options.is_oriented and are_oriented_results(source):
         return read_oriented(source, options.box_format)
@@ -91,7 +91,7 @@ def read_detections(source: Source, options: Options) -> Records:
 
 
 def _load(source: Source, options: Options) -> Any:
-    """The `_compiled.CocoFile` of a source: boxes, images and categories."""
+    """Read the source as a `_compiled.CocoFile`: boxes, images and categories."""
     if options.has_masks and options.has_keypoints:
         raise InputError(f"`iou_type` must not have masks and keypoints at once; got {', '.join(options.iou_types)}")
     if options.is_oriented and (options.has_masks or options.has_keypoints):
@@ -105,7 +105,7 @@ def _load(source: Source, options: Options) -> Any:
     settings = {"shapes": getattr(_compiled.CocoShapes, name), "score": getattr(_compiled.CocoScore, options.score_key)}
     path, threads = source.unread_path, num_threads(options.threads)
     try:
-        if path is not None:  # a part at a time, so that it need not be in memory
+        if path is not None:  # read in parts, so that the file need not fit into memory
             file = _compiled.read_coco_file(os.fsencode(path), threads, **settings)
         else:
             file = _compiled.read_coco_bytes(source.read(), threads, **settings)
@@ -169,7 +169,7 @@ def _records(source: Source, file: Any, options: Options, **more: Any) -> Record
 
 
 def _masks(segmentations: Any, *, keeps_polygons: bool) -> dict[str, Masks | Polygons]:
-    """The masks of rows, as records have them: drawn, or with polygons if the file lacks the sizes of images."""
+    """Fields of `Records` for masks: drawn, or with polygons if the file lacks the sizes of images."""
     polygons = None
     if segmentations.has_polygons and (keeps_polygons or not segmentations.is_drawn):
         polygons = Polygons(**dict(zip(("points", "part_start", "mask_start"), segmentations.polygons(), strict=True)))
@@ -191,7 +191,7 @@ def _keys(ids: NDArray[np.int64], names: list[str] | None) -> Key:
 
 
 def _images(source: Source, images: Any, listed: Key) -> dict[str, Any]:
-    """Names and sizes of images, as records have them."""
+    """Fields of `Records` for images: names, sizes and crowd indices."""
     keys = [listed.names[code] for code in listed.code] if isinstance(listed, Named) else listed.tolist()
     if len(set(keys)) < len(keys):
         twice = next(key for key, num in Counter(keys).items() if num > 1)
@@ -206,7 +206,7 @@ def _images(source: Source, images: Any, listed: Key) -> dict[str, Any]:
 
 
 def write_truths(truths: Truths) -> tuple[Output, list[Loss]]:
-    """A dataset; annotations are numbered 1, 2, 3, … in order."""
+    """Write a dataset; annotations are numbered 1, 2, 3, … in order."""
     host = Host.of(truths)
     box = host.left_top_sizes()
     area = host.area
@@ -214,7 +214,7 @@ def write_truths(truths: Truths) -> tuple[Output, list[Loss]]:
         area = box[:, 2] * box[:, 3] if host.mask is None else host.mask.runs.area.astype(np.float64)
         if host.oriented is not None:
             area = to_numpy(host.oriented.areas(Protocol.named("coco")))
-        elif host.keypoints is not None:  # what OKS is relative to
+        elif host.keypoints is not None:  # OKS is relative to this area
             area = to_numpy(host.keypoints.areas(Protocol.named("coco_keypoints"))).astype(np.float64)
     ignore = np.zeros(len(host), bool) if host.ignore is None else host.ignore
     columns = (host.image.tolist(), host.label.tolist(), box.tolist(), area.tolist(), ignore.tolist())
@@ -250,9 +250,9 @@ def write_truths(truths: Truths) -> tuple[Output, list[Loss]]:
 
 
 def _segmentations(host: Host) -> Iterable[dict[str, Any]]:
-    """The segmentation of each row, if there are masks: polygons where they were kept, else run lengths.
+    """The segmentation of each row: the corners of an oriented box, else kept polygons, else run lengths.
 
-    That of an oriented box is its corners.
+    Rows without oriented boxes and masks get an empty dict.
     """
     if host.oriented is not None:
         return [{"segmentation": [quad]} for quad in host.quads().tolist()]
@@ -266,7 +266,7 @@ def _segmentations(host: Host) -> Iterable[dict[str, Any]]:
 
 
 def _keypoints(host: Host) -> Iterable[dict[str, Any]]:
-    """The keypoints of each row, if there are any; of truths also how many are labelled."""
+    """The keypoints of each row, for truths with the number of labelled points; empty dicts without keypoints."""
     if host.keypoints is None:
         return [{}] * len(host)
     numbers = lists_of(host.keypoints)
@@ -295,7 +295,7 @@ def _categories(host: Host) -> list[tuple[int, str]]:
 
 def _rounding(host: Host, box: NDArray[np.float64]) -> list[Loss]:
     if host.oriented is not None:
-        return []  # the upright boxes are made here
+        return []  # the upright boxes were computed here
     again = np.stack(from_xywh(box, host.box_format), axis=1)
     what = "last digit of a box that was not left, top, width, height"
     return [
@@ -308,12 +308,12 @@ def _rounding(host: Host, box: NDArray[np.float64]) -> list[Loss]:
 
 
 def write_detections(detections: Detections, truths: Truths) -> tuple[Output, list[Loss]]:
-    """A list of results, in order."""
+    """Write a list of results, in order."""
     host = Host.of(detections, truths)
     box = host.left_top_sizes()
     boxes = [{"bbox": each} for each in box.tolist()]
     if host.keypoints is not None and not host.has_boxes:
-        boxes = [{}] * len(host)  # readers take the boxes around the points
+        boxes = [{}] * len(host)  # readers compute the boxes around the points
     shapes = (_segmentations(host), _keypoints(host))
     columns = (host.image.tolist(), host.label.tolist(), boxes, host.scores.tolist(), *shapes)
     results = [

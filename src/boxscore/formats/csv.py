@@ -34,7 +34,7 @@ from boxscore.formats.writers import Host, Loss, named_classes
 
 
 def recognises(source: Source, role: str) -> bool:
-    """Whether it is a file whose header has an image, a class and, for detections, a score."""
+    """Whether the source is a file whose header has an image, a class and, for detections, a score."""
     if source.is_folder or source.suffix not in (".csv", ".tsv", ".txt", ""):
         return False
     names = set(header(source))
@@ -43,7 +43,7 @@ def recognises(source: Source, role: str) -> bool:
 
 
 def is_open_images(source: Source) -> bool:
-    """Whether the header is that of Open Images."""
+    """Whether the header has Open Images' columns."""
     return {"imageid", "labelname", "xmin", "xmax", "ymin", "ymax"} <= set(header(source))
 
 
@@ -63,7 +63,7 @@ def has_keypoints(source: Source, role: str) -> bool:  # noqa: ARG001
 
 
 def header(source: Source) -> list[str]:
-    """The names of the columns in lower case; none if the file is binary."""
+    """Names of the columns in lower case; empty if the file is binary."""
     if source.head is None or b"\0" in source.head[:1000]:
         return []
     line = source.head[:10_000].split(b"\n", 1)[0].decode("utf-8-sig", "replace").strip("\r")
@@ -77,7 +77,7 @@ def _delimiter(source: Source, line: str) -> str:
 
 
 def read_table(source: Source) -> Table:
-    """The columns of a delimited file, as text."""
+    """Read the columns of a delimited file as text."""
     content = source.text()
     line, _, _ = content.partition("\n")
     reader = csv.reader(io.StringIO(content, newline=""), delimiter=_delimiter(source, line), strict=True)
@@ -116,22 +116,22 @@ _MEASURES = {name for names in (*BOXES, CORNERS, *TURNED_BOXES) for name in name
 
 
 def _with_points(column: Sequence[str]) -> Sequence[str]:
-    """Decimal commas, as some countries write them, replaced by points."""
+    """Replace decimal commas, as some countries write them, by points."""
     return [cell.replace(",", ".") for cell in column] if any("," in cell for cell in column) else column
 
 
 def read_truths(source: Source, options: Options) -> Records:
-    """The rows of a delimited file as truths."""
+    """Read the rows of a delimited file as truths."""
     return truth_records(read_table(source), options)
 
 
 def read_detections(source: Source, options: Options) -> Records:
-    """The rows of a delimited file as detections."""
+    """Read the rows of a delimited file as detections."""
     return detection_records(read_table(source), options)
 
 
 def write_truths(truths: Truths, *, path: Path) -> tuple[Output, list[Loss]]:
-    """One row per box, and for an image without boxes a row with nothing but the image."""
+    """Write one row per box; an image without boxes gets a row with only the image and its size."""
     host = Host.of(truths)
     columns = _columns(host)
     for name, flags in (("ignore", host.ignore), ("truncated", host.truncated)):
@@ -153,7 +153,7 @@ def write_truths(truths: Truths, *, path: Path) -> tuple[Output, list[Loss]]:
 
 
 def write_detections(detections: Detections, truths: Truths, *, path: Path) -> tuple[Output, list[Loss]]:
-    """One row per detection, in order."""
+    """Write one row per detection, in order."""
     host = Host.of(detections, truths)
     columns = _columns(host) | {"score": [repr(score) for score in host.scores.tolist()]}
     masks, lost = _mask_column(host)
@@ -172,7 +172,7 @@ def _delimiter_of(path: Path) -> str:
 
 
 def _columns(host: Host) -> dict[str, list[str]]:
-    """Image, class and box of every row."""
+    """The columns of image, class and box."""
     columns = _image_columns(host, host.image.tolist())
     columns["category_id"] = list(map(str, host.label.tolist()))
     if host.class_names:
@@ -189,7 +189,7 @@ def _image_columns(host: Host, images: Sequence[int]) -> dict[str, list[str]]:
 
 
 def _size_columns(host: Host, images: Sequence[int]) -> dict[str, list[str]]:
-    """Width and height of images; 0 where they are not known."""
+    """The columns of the images' width and height, 0 where unknown; empty if all are unknown."""
     if not host.sizes:
         return {}
     sizes = [host.sizes.get(image, (0, 0)) for image in images]
@@ -197,7 +197,7 @@ def _size_columns(host: Host, images: Sequence[int]) -> dict[str, list[str]]:
 
 
 def _mask_column(host: Host) -> tuple[dict[str, list[str]], Loss]:
-    """The masks in JSON, if there are any, and the polygons that are lost."""
+    """The column of masks in JSON, if there are masks, and the loss of polygons."""
     columns, num_lost = {}, 0
     if host.mask is not None:
         sizes = [host.sizes.get(image) for image in host.image.tolist()]
@@ -206,7 +206,7 @@ def _mask_column(host: Host) -> tuple[dict[str, list[str]], Loss]:
 
 
 def _keypoint_columns(host: Host) -> dict[str, list[str]]:
-    """The keypoints in JSON, if there are any, and how many are labelled."""
+    """The columns of keypoints in JSON and of the number of labelled points; empty without keypoints."""
     if host.keypoints is None:
         return {}
     counts = table_keypoints.num_labelled_of(host.keypoints)
@@ -215,7 +215,7 @@ def _keypoint_columns(host: Host) -> dict[str, list[str]]:
 
 
 def encoded(header: list[str], rows: list[tuple[str, ...]], delimiter: str) -> bytes:
-    """The bytes of a delimited file."""
+    """Encode the rows of a delimited file as bytes."""
     content = _quoted(header, rows, delimiter, csv.QUOTE_MINIMAL)
     # Python's writer does not quote a cell with "\r", which readers take for a line break.
     return (_quoted(header, rows, delimiter, csv.QUOTE_ALL) if "\r" in content else content).encode()

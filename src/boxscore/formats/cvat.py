@@ -8,7 +8,7 @@ A track of a video has a shape in each frame from one keyframe to the next:
                                                    B and C
 
 As in CVAT: boxes between two shapes are interpolated linearly, and the last shape is repeated until the end of the
-video. A shape with `outside` means that there is no box until the next shape.
+video. From a shape with `outside` until the next shape, the track has no box.
 """
 
 import math
@@ -39,27 +39,27 @@ _OTHER_SHAPES = ("polyline", "points", "cuboid", "ellipse", "skeleton")
 _CORNERS = ("xtl", "ytl", "xbr", "ybr")
 _BOX_OF_MASK = ("left", "top", "width", "height")
 MAX_FRAMES = 1_000_000
-"""Largest number of frames of a video: nine hours at 30 frames per second."""
+"""Maximum number of frames of a video: nine hours at 30 frames per second."""
 MAX_INTERPOLATED = 2_000_000
-"""Largest number of interpolated boxes."""
+"""Maximum number of interpolated boxes of a file."""
 _CONTENT = ("points", "rle", "left", "top", "width", "height")
-"""The attributes of a polygon or a mask that say where it is."""
+"""The attributes of a polygon or a mask that define its pixels."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Shape:
-    """A shape by its bounds, and for masks by its outline or its pixels."""
+    """A shape: its bounds, and if masks are read its outline or its pixels."""
 
     box: Sequence[float]
     """Left, top, right, bottom."""
     outline: Floats | None = None
-    """x, y, x, y, …; only for masks."""
+    """x, y, x, y, …; only if masks are read."""
     crop: Crop | None = None
-    """The pixels of a mask; only for masks."""
+    """The pixels of a <mask>; only if masks are read."""
 
 
 def recognises(source: Source, role: str) -> bool:
-    """Whether it is an XML file with <annotations>, or a folder with such an annotations.xml."""
+    """Whether the source is an XML file with <annotations>, or a folder with such an annotations.xml."""
     if role != "truths":
         return False
     file = _file(source)
@@ -73,14 +73,14 @@ def _file(source: Source) -> str | None:
 
 
 def has_masks(source: Source, role: str) -> bool:  # noqa: ARG001
-    """Whether there is a polygon or a mask."""
+    """Whether the file has a polygon or a mask."""
     file = _file(source)
     content = b"" if file is None else source.read(file)
     return b"<polygon" in content or b"<mask" in content
 
 
 def read_truths(source: Source, options: Options) -> Records:
-    """The shapes of every image, as boxes or as masks. Classes in the order of the file's list."""
+    """Read the shapes of every image, as boxes or as masks. Classes are in the order of the file's list."""
     file = _file(source)
     if file is None:
         raise InputError(f"{source}: must be an XML file, or a folder with annotations.xml")
@@ -137,7 +137,7 @@ def _boxes(shapes: Sequence[_Shape]) -> Floats:
 
 
 def _with_masks(records: Records, shapes: Sequence[_Shape], options: Options) -> Records:
-    """The records with the masks of shapes, if they were asked for."""
+    """Add the masks of the shapes to the records, if the options ask for them."""
     if not options.has_masks:
         return records
     parts = [[] if shape.outline is None else [shape.outline] for shape in shapes]
@@ -159,7 +159,7 @@ def _warn_of_others(num_other: int, where: str) -> None:
 
 
 def _read_tracks(root: Any, source: Source, where: str, options: Options) -> Records:
-    """The shapes of every frame of a video. Images are the frames, with their numbers and CVAT's names for them."""
+    """Read the shapes of every frame of a video. Images are frames, with their numbers as ids and CVAT's names."""
     rows, video, num_other = _read_video(root, where, has_masks=options.has_masks)
     _warn_of_others(num_other, where)
     shapes = [row.shape for row in rows]
@@ -178,7 +178,7 @@ def _read_tracks(root: Any, source: Source, where: str, options: Options) -> Rec
 
 
 def _whole_number(text: str | None, what: str) -> int:
-    """An integer of 63 bits."""
+    """Parse an integer of at most 63 bits."""
     try:
         number = int(text or "")
     except ValueError:
@@ -189,7 +189,7 @@ def _whole_number(text: str | None, what: str) -> int:
 
 
 def _size_of(width_text: str | None, height_text: str | None) -> tuple[int, int] | None:
-    """Width and height, if both are given and positive."""
+    """Width and height; None unless both are given and positive."""
     try:
         width, height = int(width_text or "0"), int(height_text or "0")
     except ValueError:
@@ -198,7 +198,7 @@ def _size_of(width_text: str | None, height_text: str | None) -> tuple[int, int]
 
 
 def _shape_of(element: Any, location: str, *, has_masks: bool) -> _Shape:
-    """The shape of an element. `has_masks`: with its outline or its pixels."""
+    """Read the shape of an element. `has_masks`: with its outline or its pixels."""
     if element.tag == "mask":
         crop = _crop_of(element, location)
         return _Shape(box=crop.bounds(), crop=crop if has_masks else None)
@@ -215,7 +215,7 @@ def _shape_of(element: Any, location: str, *, has_masks: bool) -> _Shape:
 
 
 def _corners_of(element: Any, location: str) -> tuple[Sequence[float], float]:
-    """The corners of a box before its rotation, and the angle in degrees."""
+    """Read the corners of a box before its rotation, and the angle in degrees."""
     corners = [element.get(corner) for corner in _CORNERS]
     try:
         numbers = [float(corner) for corner in corners]
@@ -232,7 +232,7 @@ def _corners_of(element: Any, location: str) -> tuple[Sequence[float], float]:
 
 
 def _rotated(corners: Sequence[float], degrees: float, *, has_masks: bool) -> _Shape:
-    """A box that is rotated about its center, clockwise: its bounds, and for masks its four corners."""
+    """Rotate a box clockwise about its center: its bounds and, with `has_masks`, its four corners."""
     left, top, right, bottom = corners
     if degrees == 0:
         outline = np.array([left, top, right, top, right, bottom, left, bottom]) if has_masks else None
@@ -251,7 +251,7 @@ def _rotated(corners: Sequence[float], degrees: float, *, has_masks: bool) -> _S
 
 
 def _crop_of(element: Any, location: str) -> Crop:
-    """The pixels of a mask: run lengths row by row within a box, the first of them off."""
+    """Read the pixels of a mask: run lengths row by row within a box, starting with unset pixels."""
     left, top, width, height = (_whole_number(element.get(name), f"{location}: `{name}`") for name in _BOX_OF_MASK)
     if min(width, height) < 1 or width * height > MAX_PIXELS:
         raise InputError(
@@ -277,7 +277,7 @@ class _Video:
 
     frames: range
     has_length: bool
-    """Whether the file has the number of frames; otherwise they end with the last shape."""
+    """Whether the file has the number of frames; if not, the last shape is in the last frame."""
     size: tuple[int, int] | None
 
 
@@ -290,7 +290,7 @@ class _Row:
     shape: _Shape
     location: str
     is_interpolated: bool = False
-    """Whether it is not in the file, but between two shapes or after the last."""
+    """Whether the shape was interpolated or repeated, and is not in the file."""
 
 
 def _frame_name(frame: int) -> str:
@@ -303,7 +303,7 @@ def _frame_name(frame: int) -> str:
 
 
 def _read_video(root: Any, where: str, *, has_masks: bool) -> tuple[list[_Row], _Video, int]:
-    """The shapes of all tracks in the order of frames, the frames, and the number of shapes of other kinds."""
+    """Read the shapes of all tracks in the order of frames; also return the frames and the number of other shapes."""
     tracks = list(root.iterfind("track"))
     if len({track.get("task_id") for track in tracks}) > 1:
         raise InputError(f"{where}: tracks must be of one task; got several, whose frames have the same numbers")
@@ -325,7 +325,7 @@ def _read_video(root: Any, where: str, *, has_masks: bool) -> tuple[list[_Row], 
 
 
 def _video(root: Any, tracks: Sequence[Any], where: str) -> _Video:
-    """The frames from the first to the last, in the step of the task."""
+    """Read the frames of the task: from the first to the last, in its step, extended to include all visible shapes."""
     meta = next((found for name in ("job", "task") if (found := root.find(f"meta/{name}")) is not None), None)
     given: Mapping[str, str | None] = {}
     if meta is not None:
@@ -363,7 +363,7 @@ def _video(root: Any, tracks: Sequence[Any], where: str) -> _Video:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Track:
-    """How the shapes of a track are read."""
+    """Reader of the shapes of a track."""
 
     label: str
     video: _Video
@@ -371,7 +371,7 @@ class _Track:
     has_masks: bool
 
     def rows(self, elements: Sequence[Any], room: int) -> list[_Row]:
-        """The shapes in all frames where the track is visible; `room`: how many of them may be interpolated."""
+        """The shapes in all frames where the track is visible. `room`: maximum number of interpolated shapes."""
         rows: list[_Row] = []
         known = self._by_frame(elements)
         for index, (frame, element, where) in enumerate(known):
@@ -414,7 +414,7 @@ class _Track:
     def _between(
         self, shape: _Shape, own: tuple[int, Any], following: tuple[int, Any, str], frames: range, where: str
     ) -> list[_Shape]:
-        """The shapes between two: boxes move linearly, and turn in the shorter direction; others must not change."""
+        """Interpolate two shapes: boxes move linearly and turn in the shorter direction; other shapes must be equal."""
         (first, element), (last, other, _) = own, following
         if element.tag != "box" or other.tag != "box":
             if element.tag == other.tag and all(element.get(name) == other.get(name) for name in _CONTENT):
@@ -442,9 +442,9 @@ def _frames_between(frames: range, first: int, last: int) -> range:
 
 
 def write_truths(truths: Truths, *, path: Path) -> tuple[Output, list[Loss]]:
-    """Every image with its shapes, as "CVAT for images 1.1": boxes, or for masks polygons and masks.
+    """Write every image with its shapes as "CVAT for images 1.1": boxes, or for masks polygons and masks.
 
-    `path`: a file that ends in .xml, or else a folder, which gets an annotations.xml.
+    `path`: a file that ends in .xml; anything else is a folder, which gets an annotations.xml.
     """
     host = Host.of(truths)
     names = _checked(named_classes(host), "class")
@@ -482,7 +482,7 @@ def write_truths(truths: Truths, *, path: Path) -> tuple[Output, list[Loss]]:
 
 
 def _checked(names: Mapping[int, str], kind: str) -> Mapping[int, str]:
-    """The names, if XML can hold them, and readers find them again."""
+    """Return the names; raise `InputError` unless XML can hold them and readers will get the same distinct names."""
     owner: dict[str, int] = {}
     for key, name in names.items():
         if not xml.is_text(name) or (kind == "class" and name != name.strip()):
@@ -504,9 +504,9 @@ def _box_attributes(box: Sequence[float]) -> str:
 def _mask_attributes(
     truths: Truths, host: Host, mask: Masks, sizes: dict[int, tuple[int, int]]
 ) -> tuple[list[str], list[Loss]]:
-    """The tag and the attributes of each mask, and what is lost. Unknown sizes of images are those of their masks.
+    """The tag and the attributes of each mask, and the losses. Unknown image sizes are taken from the masks.
 
-    One outline without holes is a polygon; all else is a mask, within the box around its pixels.
+    A single outline without holes becomes a polygon; any other mask a <mask> within the box around its pixels.
     """
     attributes: list[str] = []
     parts: list[list[Floats]] = []

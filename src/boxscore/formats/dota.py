@@ -24,7 +24,7 @@ _NO_LABELS = (*NAMES_FILES, "readme.txt", "license.txt", "train.txt", "val.txt",
 
 
 def recognises(source: Source, role: str) -> bool:
-    """Whether a folder has files with the names of results, or lines of eight numbers and a class that is none."""
+    """Whether the source has files named like results, or lines with eight numbers and a class that is not a number."""
     if not source.is_folder:
         return role == "detections" and _is_result(source.name)
     if role == "detections":
@@ -39,7 +39,7 @@ def recognises(source: Source, role: str) -> bool:
 
 
 def has_oriented_boxes(source: Source, role: str) -> bool:  # noqa: ARG001
-    """Whether rows have oriented boxes: all of this format."""
+    """True: all boxes of this format are oriented."""
     return True
 
 
@@ -57,7 +57,7 @@ def _is_inside(file: str) -> bool:
 
 
 def _label_files(source: Source) -> list[str]:
-    """The label files of a folder: those in folders called labelTxt, if there are such, else all."""
+    """The label files of a folder: the files in folders called labelTxt if any, else all but results and lists."""
     files = [file for file in source.files(".txt") if not _is_result(file)]
     inside = [file for file in files if _is_inside(file)]
     return inside or [file for file in files if base_of(file).lower() not in _NO_LABELS]
@@ -71,7 +71,7 @@ def _numbers(words: Sequence[str]) -> list[float] | None:
 
 
 def read_truths(source: Source, options: Options) -> Records:  # noqa: ARG001
-    """The boxes of every file. Images are numbered by name; classes alphabetically, unless there is a list of them."""
+    """Read the boxes of every file. Images are numbered by name; classes by a list of names if any, else by name."""
     files = _label_files(source) if source.is_folder else [""]
     if not files:
         raise InputError(f"{source}: the folder has no label files (labelTxt/*.txt)")
@@ -108,7 +108,7 @@ def read_truths(source: Source, options: Options) -> Records:  # noqa: ARG001
 
 
 def read_detections(source: Source, options: Options) -> Records:
-    """The boxes of every class. An image is named in each line; the class is a part of the file's name."""
+    """Read the boxes of every class. Each line names its image; the class is a part of the file's name."""
     files = [file for file in source.files(".txt") if _is_result(file)] if source.is_folder else [""]
     if not files:
         raise InputError(f"{source}: the folder has no results (Task1_CLASS.txt)")
@@ -144,13 +144,13 @@ def _table(rows: list[list[float]], size: int = 8) -> Floats:
 
 
 def _class_of(file: str, known: Sequence[str]) -> str:
-    """What follows `Task1_` in the name of a file, as the truths spell it."""
+    """The class in a file name, after `Task1_`, in the truths' spelling."""
     name = stem_of(base_of(file))[len(_RESULT) :]
     return next((each for each in known if each.casefold() == name.casefold()), name)
 
 
 def write_truths(truths: Truths) -> tuple[Output, list[Loss]]:
-    """`labelTxt/STEM.txt` for every image."""
+    """Write `labelTxt/STEM.txt` for every image."""
     host = Host.of(truths)
     names, stems, quads = _class_names(host), host.file_stems(), host.quads().tolist()
     labels = host.label.tolist()
@@ -174,7 +174,7 @@ def write_truths(truths: Truths) -> tuple[Output, list[Loss]]:
 
 
 def write_detections(detections: Detections, truths: Truths) -> tuple[Output, list[Loss]]:
-    """`Task1_CLASS.txt` for every class; rows in order."""
+    """Write `Task1_CLASS.txt` for every class; rows stay in order."""
     host = Host.of(detections, truths)
     names, stems = _class_names(host), host.stems()
     spaced = next((stem for stem in stems.values() if len(stem.split()) != 1), None)

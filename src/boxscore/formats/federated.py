@@ -1,4 +1,4 @@
-"""LVIS' additions to COCO's JSON: which classes were looked for in which images, and how frequent classes are."""
+"""LVIS' additions to COCO's JSON: which classes were verified in which images, and how frequent classes are."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -16,14 +16,14 @@ from boxscore.formats.files import Source
 from boxscore.formats.records import CoverageRows, Key, Named
 
 GROUPS = {"r": "rare", "c": "common", "f": "frequent"}
-"""The groups of classes by LVIS' letter: in fewer than 10 images of the training set, in fewer than 100, in more."""
+"""Class groups by LVIS' letter: classes in up to 10 images of the training set, in up to 100, in more."""
 
 
 def coverage_rows(source: Source, images: Any, listed: Key, boxes: Any) -> CoverageRows | None:
-    """What was looked for, from the lists of each image and the annotations; None if no image has such lists.
+    """The coverage, from the lists of each image and the annotations; None if no image has such lists.
 
-    A class in `not_exhaustive_category_ids` that has neither annotations in the image nor a place in
-    `neg_category_ids` was not looked for.
+    A class in `not_exhaustive_category_ids` that is neither annotated in the image nor in `neg_category_ids` was not
+    verified.
     """
     if images.negative is None:
         return None
@@ -49,7 +49,7 @@ def class_groups(source: Source, categories: Any) -> Mapping[int, str] | None:
 
 
 def written_lists(truths: Truths) -> dict[int, dict[str, list[int]]]:
-    """The lists of each image that has truths or coverage, such that reading gives the same coverage; {} without."""
+    """The lists of each image with truths or coverage, from which readers restore the coverage; {} without coverage."""
     coverage = truths.coverage
     if coverage is None:
         return {}
@@ -69,7 +69,7 @@ def written_lists(truths: Truths) -> dict[int, dict[str, list[int]]]:
 
 
 def written_letters(truths: Truths) -> dict[int, dict[str, str]]:
-    """The `frequency` of each class by label; {} unless every class has a group, and it is one of LVIS'."""
+    """The `frequency` of each class by label; {} unless every class has a group and all groups are LVIS'."""
     groups = truths.class_groups or {}
     letter_of = {group: letter for letter, group in GROUPS.items()}
     labels = truths.names_by_label or np.unique(host_ids(truths.label)).tolist()
@@ -79,7 +79,7 @@ def written_letters(truths: Truths) -> dict[int, dict[str, str]]:
 
 
 def _check_lists(source: Source, images: Any, listed: Key) -> None:
-    """Every image must have both lists, if one has."""
+    """Raise `InputError` unless every image has both lists."""
     for name, lists in zip(COVERAGE_KEYS, (images.negative, images.not_exhaustive), strict=True):
         is_given = np.zeros(len(listed), bool) if lists is None else lists[2].astype(bool)
         if not is_given.all():
@@ -93,13 +93,13 @@ def _keys(listed: Key) -> list[Any]:
 
 
 def _pairs(lists: tuple[Any, Any, Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The number of the image and the class of each entry of the lists. Shapes (P,)."""
+    """The image's index and the class of each entry of the lists. Shapes (P,)."""
     value, end, _ = lists
     return np.repeat(np.arange(end.size), np.diff(end, prepend=0)), value
 
 
 def _numbers(boxes: Any, listed: Key) -> NDArray[np.int64]:
-    """The number of each annotation's image among those listed; -1 if it is not. Shape (G,)."""
+    """The index of each annotation's image in the list of images, or -1. Shape (G,)."""
     if isinstance(listed, Named):
         number_of = {name: number for number, name in enumerate(_keys(listed))}
         numbers = np.array([number_of.get(name, -1) for name in boxes.image_names or ()], np.int64)

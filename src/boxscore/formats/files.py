@@ -16,14 +16,14 @@ from boxscore.formats.archives import Archive, gunzip
 READ_ONLY = os.O_RDONLY | getattr(os, "O_BINARY", 0)
 
 HEAD_SIZE = 1 << 16
-"""The number of bytes that tell the format of a file; most files of folders have no more."""
+"""Number of first bytes by which formats are recognised; most files in folders are not larger."""
 
 MAX_DEPTH = 8
-"""How many levels of folders are searched; links may form a cycle."""
+"""Maximum depth of the folders that are searched, as links may form a cycle."""
 
 
 def suffix_of(path: Path) -> str:
-    """The suffix of a file name in lower case; that of what is inside, if it ends in .gz.
+    """The suffix of a file name in lower case, ignoring a final .gz.
 
     >>> suffix_of(Path("truths.CSV.gz"))
     '.csv'
@@ -44,16 +44,16 @@ class Source:
     _listing: dict[str, list[str]] = field(default_factory=dict)
     """Cache of the sorted names by suffix."""
     _content: list[bytes] = field(default_factory=list)
-    """The bytes of the file, once they were read."""
+    """The bytes of the file, once they have been read; at most one entry."""
 
     @classmethod
     def of_bytes(cls, path: Path, name: str, content: bytes) -> "Source":
-        """A file whose bytes are in memory."""
+        """A source for a file whose bytes are in memory."""
         return cls(path=path, name=name, head=content, _content=[content])
 
     @property
     def is_folder(self) -> bool:
-        """Whether it is a folder of files."""
+        """Whether the source is a folder of files."""
         return self.head is None
 
     @property
@@ -70,7 +70,7 @@ class Source:
         return str(self.path)
 
     def files(self, *suffixes: str) -> list[str]:
-        """The files of a folder, in any folder in it, with one of the suffixes, in lower case; sorted."""
+        """Sorted names of the folder's files, at any depth, that have one of the suffixes (given in lower case)."""
         if not self._listing:
             names = list(self._archive.members) if self._archive is not None else _walk(str(self.path))
             self._listing[""] = []  # not empty, so a folder is listed only once
@@ -80,13 +80,13 @@ class Source:
         return list(groups[0]) if len(groups) == 1 else sorted(name for group in groups for name in group)
 
     def location(self, file: str = "") -> str:
-        """How errors name a file in it."""
+        """The path of a file in the source, for errors."""
         if not file:
             return str(self.path)
         return self._archive.location_of(file) if self._archive is not None else str(self.path / file)
 
     def read(self, file: str = "") -> bytes:
-        """The bytes of the file, or of one in the folder."""
+        """Read the bytes of the file, or of a file in the folder."""
         if not file:
             if self.is_folder:
                 raise InputError(f"{self.path}: must be a file; got a folder")
@@ -98,22 +98,22 @@ class Source:
         return read_file(f"{self.path}{os.sep}{file}")
 
     def within(self, file: str) -> "Source":
-        """A file of the folder, as a source."""
+        """Open a file of the folder as a source."""
         if self._archive is None:
             return open_source(self.path / file)
         return Source.of_bytes(Path(self.location(file)), base_of(file), self.read(file))
 
     def read_all(self, files: Iterable[str]) -> Iterator[bytes]:
-        """The bytes of many files of the folder, in order."""
+        """Read the bytes of several files of the folder, lazily and in order."""
         return map(self.read, files)
 
     def text(self, file: str = "") -> str:
-        """The file as text: UTF-8, with or without a byte order mark."""
+        """Read the file as UTF-8 text, with or without a byte order mark."""
         return decode(self.read(file), self.location(file))
 
 
 def decode(content: bytes, location: str) -> str:
-    """Bytes as text: UTF-8, with or without a byte order mark; errors name the location."""
+    """Decode UTF-8, with or without a byte order mark; errors name the location."""
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -122,7 +122,7 @@ def decode(content: bytes, location: str) -> str:
 
 
 def read_file(path: str, *, is_head: bool = False) -> bytes:
-    """All bytes of a regular file, or the first ones."""
+    """Read all bytes of a regular file, or with `is_head` the first `HEAD_SIZE`."""
     try:
         handle = os.open(path, READ_ONLY)
         try:
@@ -141,7 +141,7 @@ def read_file(path: str, *, is_head: bool = False) -> bytes:
 
 
 def _hint(path: str) -> str:
-    """A hint about a path that is not found."""
+    """A hint for the error about a path that does not exist."""
     if path == "-":
         return "; /dev/stdin is the standard input"
     if "://" in path:
@@ -152,7 +152,7 @@ def _hint(path: str) -> str:
 
 
 def open_source(path: str | os.PathLike[str]) -> Source:
-    """The file or folder at a path. A .gz is the file inside; so is a .zip of one file; another .zip is a folder."""
+    """Open the file or folder at a path. A .gz or a .zip of one file is the file inside; another .zip is a folder."""
     if not isinstance(path, str | os.PathLike):
         raise InputError(f"`path` must be the path of a file or a folder; got {type(path).__name__}")
     given, path = os.fspath(path), Path(path)

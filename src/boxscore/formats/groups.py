@@ -1,4 +1,4 @@
-"""Groups of images, from a table, from a JSON object, or from a column of the annotations themselves."""
+"""Read groups of images from a table, from a JSON object, or from a column of the annotations."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -19,7 +19,7 @@ from boxscore.formats.tables import IMAGE_IDS, IMAGE_NAMES, Table, shown
 
 
 class _Pairs:
-    """A JSON object with all of its keys, as a key may occur twice."""
+    """All pairs of a JSON object, in which a key may occur twice."""
 
     def __init__(self, pairs: list[tuple[str, Any]]) -> None:
         self.pairs = pairs
@@ -27,7 +27,7 @@ class _Pairs:
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class _Rows:
-    """An image and its group in each row; None or "": the image has no group."""
+    """The image and the group of each row; None or "" where the image has no group."""
 
     image: Key
     group: Sequence[Any]
@@ -36,12 +36,21 @@ class _Rows:
 
 
 def read_groups(path: str | PathLike[str], truths: Truths, *, column: str | None = None) -> dict[int, str]:
-    """The group of each of the truths' images, by id, for `slices`; images without one are left out.
+    """Read the group of each of the truths' images, for `slices`.
 
-    `path`: a .csv, .tsv or Parquet table with a column for the image, by id or file name, and one for the group, called
-    `column`, else `group`, else the only other one; or a JSON object of groups by image. With `column`, also a COCO
-    dataset, of whose `images` it is a key, or the truths or detections of any of these kinds, where all rows of an
-    image must agree. Images that the truths do not have are left out; if none is left, that is an error.
+    Args:
+        path: A .csv, .tsv or Parquet table with a column for the image, by id or file name, and one for the group; or a
+            JSON object of groups by image. With `column`, also a COCO dataset, or the truths or detections in any of
+            these formats, where all rows of an image must agree.
+        truths: The truths. Images that they do not have are dropped.
+        column: The column of the group, or its key in the `images` of a COCO dataset. By default the only column
+            beside the image's, else `group`.
+
+    Returns:
+        The groups by image id, without images that have no group.
+
+    Raises:
+        InputError: If no image in the file is an image of the truths, or an image has two groups.
     """
     source = open_source(path)
     rows = _read(source, column)
@@ -69,7 +78,7 @@ def read_groups(path: str | PathLike[str], truths: Truths, *, column: str | None
 
 
 def _text(group: Any, location: str) -> str:
-    """The name of a group; flags and numbers are written as text."""
+    """The name of a group; flags and numbers become text."""
     if isinstance(group, bool):
         return str(group).lower()
     if isinstance(group, str | int | float):

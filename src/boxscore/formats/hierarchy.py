@@ -1,4 +1,4 @@
-"""Open Images' hierarchy of classes: every row also counts for all classes above its own."""
+"""Open Images' class hierarchy: every row also counts for all ancestors of its class."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -19,12 +19,12 @@ from boxscore.formats.selection import some
 from boxscore.formats.tables import shown
 
 MAX_DEPTH = 100
-"""How many levels a tree may have; the published ones have six."""
+"""Maximum number of levels of a tree; the published trees have six."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Hierarchy:
-    """The classes of a tree but for its root, a virtual node above all of them."""
+    """The classes of a tree, without its root, which is a virtual node above all classes."""
 
     source: str
     root: str
@@ -33,7 +33,7 @@ class Hierarchy:
     descendants: Mapping[str, Sequence[str]]
     """All classes below each class."""
     descriptions: Mapping[str, str]
-    """Names of classes by their label in the tree; where there are any, the other fields have names."""
+    """Names of classes by their label in the tree. If not empty, the other fields have names, not labels."""
 
     def name_of(self, label: str) -> str:
         """The name of a class by its label or its name."""
@@ -52,10 +52,10 @@ class Hierarchy:
 
 
 def read_hierarchy(path: Any, names: Any = None) -> Hierarchy:
-    """The tree in a JSON file: nodes have a `LabelName` and, if there are classes below, their list `Subcategory`.
+    """Read the tree in a JSON file: nodes have a `LabelName` and optionally a list of children, `Subcategory`.
 
-    `names`: descriptions of labels, a mapping or a file of two columns; other kinds of names are not for this. What is
-    listed as `Part` is not below: a wheel is not a car. A class that is nowhere but among parts has nothing above it.
+    `names`: descriptions of labels, a mapping or a file of two columns; other kinds of names are ignored. Nodes in
+    `Part` are not descendants: a wheel is not a car. A node that occurs only as a part has no ancestors.
     """
     if isinstance(path, Hierarchy):
         return path
@@ -71,7 +71,7 @@ def read_hierarchy(path: Any, names: Any = None) -> Hierarchy:
 
 
 def _are_descriptions(names: Any) -> bool:
-    """Whether names are those of labels, and not a list of classes by number."""
+    """Whether names describe labels, and are not a list of classes by number."""
     if isinstance(names, str | PathLike):
         return Path(names).suffix.lower() not in (".yaml", ".yml", ".names")
     return isinstance(names, Mapping) and all(isinstance(label, str) for label in names)
@@ -95,7 +95,7 @@ def _from_tree(tree: Any, source: Source, descriptions: Mapping[str, str]) -> Hi
     descendants: dict[str, dict[str, None]] = {}
     nodes, parts = list(top.children), list(top.parts)
     while nodes:
-        # What is a part only is a class of its own, with classes below; what is known keeps its place.
+        # A node that is only a part becomes a root with its descendants; known classes keep their ancestors.
         known = {*ancestors}
         stack: list[tuple[Any, tuple[str, ...]]] = [(node, ()) for node in reversed(nodes)]
         while stack:
@@ -105,7 +105,7 @@ def _from_tree(tree: Any, source: Source, descriptions: Mapping[str, str]) -> Hi
             parts += node.parts
             stack += [(child, (*above, node.label)) for child in reversed(node.children)]
             if node.label not in known:
-                # A class may be in several places of the tree: those above it are above it in any of these.
+                # A class may occur several times in the tree: its ancestors are the union over these.
                 ancestors.setdefault(node.label, {}).update(dict.fromkeys(reversed(above)))
                 for label in above:
                     descendants.setdefault(label, {})[node.label] = None
@@ -120,7 +120,7 @@ def _from_tree(tree: Any, source: Source, descriptions: Mapping[str, str]) -> Hi
 
 
 def _check_path(path: Sequence[str], source: Source) -> None:
-    """Raise `InputError` if the last class of a path is among those above it, or is too deep."""
+    """Raise `InputError` if the last class of a path is its own ancestor, or is too deep."""
     *above, label = path
     if label in above:
         got = " > ".join(path)
@@ -152,10 +152,10 @@ def _kind(value: Any) -> str:
 
 
 def expand_records(records: Records, hierarchy: Hierarchy, known: Mapping[int, str] | None = None) -> Records:
-    """The records with a copy of each row for every class above its own; each copy keeps the location of its row.
+    """Add a copy of each row for every ancestor of its class; each copy keeps the location of its row.
 
-    Records in which every row has these copies already, with the same image, box and score, are not changed. The
-    classes of all records are those of the hierarchy. `known`: names of classes by label, for labels without names.
+    If all copies exist already, with the same image, box and score, no row is added. The result lists the classes of
+    the hierarchy. `known`: class names by label, for files that have labels without names.
     """
     label = _named_labels(records, known)
     names = [hierarchy.name_of(name) for name in label.names]
@@ -172,7 +172,7 @@ def expand_records(records: Records, hierarchy: Hierarchy, known: Mapping[int, s
 
 
 def _with_ancestors(own: Ids, hierarchy: Hierarchy, code_of: Mapping[str, int]) -> tuple[Ids, Ids]:
-    """The row and the class of each copy: those of a row are its own class, then those above. Shapes (C,)."""
+    """The row and the class of each copy: for each row its own class, then its ancestors. Shapes (C,)."""
     lists = [[code, *map(code_of.__getitem__, hierarchy.ancestors[name])] for name, code in code_of.items()]
     num = np.array([len(each) for each in lists], np.int64)
     num_copies = num[own]
@@ -183,7 +183,7 @@ def _with_ancestors(own: Ids, hierarchy: Hierarchy, code_of: Mapping[str, int]) 
 
 
 def _is_expanded(records: Records, own: Ids, row: Ids, code: Ids, num_classes: int) -> bool:
-    """Whether every copy is there already: a row of its class with the same image, box and score, or kind."""
+    """Whether every copy exists already: a row of its class with the same image, box, score, kind and ignore flag."""
     if not len(records):
         return False
     image = records.image.code if isinstance(records.image, Named) else records.image
@@ -198,7 +198,7 @@ def _is_expanded(records: Records, own: Ids, row: Ids, code: Ids, num_classes: i
 
 
 def _named_labels(records: Records, known: Mapping[int, str] | None) -> Named:
-    """The classes of rows by name."""
+    """The class of each row, by name."""
     names = records.class_names or known
     if records.is_position and known is not None:
         names = {index: known[label] for index, label in enumerate(sorted(known))}
@@ -208,7 +208,7 @@ def _named_labels(records: Records, known: Mapping[int, str] | None) -> Named:
 
 
 def as_named(column: Key, names: Mapping[int, str] | None) -> Named:
-    """A column by names; an id without a name is its own."""
+    """The column by names; an id without a name becomes text."""
     if isinstance(column, Named):
         return column
     ids, code = np.unique(column, return_inverse=True)

@@ -1,4 +1,4 @@
-"""Open Images' verified labels of images: which classes were looked for, and found or not."""
+"""Open Images' verified image labels: which classes were verified as present or absent in which images."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -23,12 +23,12 @@ CONFIDENCES = ("confidence", "confidenceimagelabel")
 
 
 def cover(records: Records, options: Options, hierarchy: Hierarchy | None) -> Records:
-    """The records with what was looked for, from the file of image labels that the options name.
+    """Add the coverage to the records, from the file of image labels that the options name.
 
-    A class with a label in an image was looked for there, whether it is 1, present, or 0, absent. By the hierarchy, all
-    classes above one that is present are present, and all below one that is absent are absent. Images and classes that
-    have labels only are part of the data, where these are known by name; classes that the hierarchy does not have say
-    nothing. Labels of which none is of an image of the records are an error.
+    A class that has a label in an image was verified there, as present (1) or absent (0). By the hierarchy, all
+    ancestors of a present class are present, and all descendants of an absent class are absent; labels of classes that
+    the hierarchy does not have are ignored. Images and classes that have only labels become part of the data, if images
+    and classes are identified by name. If no label is of an image of the records, that is an error.
     """
     path = options.image_labels
     if not isinstance(path, str | PathLike):
@@ -56,7 +56,7 @@ def cover(records: Records, options: Options, hierarchy: Hierarchy | None) -> Re
 
 
 def _check_images(records: Records, image: Named, path: str) -> None:
-    """Raise `InputError` if no label is of an image that the records have, and they have some."""
+    """Raise `InputError` if the records have images, and no label is of one of them."""
     own = as_named(records.image, records.image_names).names
     known = {stem_of(name) for name in (*own, *(records.image_names or {}).values())}
     known |= {str(number) for number in records.image_names or ()}
@@ -66,14 +66,14 @@ def _check_images(records: Records, image: Named, path: str) -> None:
 
 
 def _each_once(image: Named, label: Named) -> CoverageRows:
-    """Every pair once, as it first occurs: several people may have verified it, and so may several classes."""
+    """Remove duplicate pairs, which occur if several people verified a class or several classes imply it."""
     _, first = np.unique(np.stack([image.code, label.code]), axis=1, return_index=True)
     first.sort()
     return CoverageRows(replace(image, code=image.code[first]), replace(label, code=label.code[first]))
 
 
 def _descriptions(names: Any) -> Mapping[str, str]:
-    """The descriptions of labels; a list of names says nothing of labels."""
+    """The descriptions of labels; empty for a list of names, which does not describe labels."""
     return {} if isinstance(names, Sequence) and not isinstance(names, str) else read_descriptions(names)
 
 
@@ -94,7 +94,7 @@ def _are_present(table: Table) -> list[bool]:
 def _expanded(
     table: Table, image: Named, label: Named, is_present: Sequence[bool], hierarchy: Hierarchy
 ) -> tuple[Named, Named]:
-    """The labels, and those that follow from them by the hierarchy, without those of classes that it does not have."""
+    """Add the labels that follow by the hierarchy; drop labels of classes that it does not have."""
     names = [hierarchy.name_of(name) for name in label.names]
     if names and hierarchy.ancestors.keys().isdisjoint(names):
         hierarchy.check_has(names[label.code[0]], table.location(0))
@@ -107,12 +107,12 @@ def _expanded(
 
 
 def _are_plain(names: Mapping[int, str] | None) -> bool:
-    """Whether names say nothing that the ids do not."""
+    """Whether names are missing, or are only the ids as text."""
     return names is None or all(name == str(number) for number, name in names.items())
 
 
 def _with_names(column: Key, known: Mapping[int, str] | None, more: Sequence[str]) -> Key:
-    """The column by names, with those of labels; ids that have other names stay, with the list that the file has."""
+    """Convert the column to names and add the names of the image labels; ids that have names stay as they are."""
     if not isinstance(column, Named):
         if not _are_plain(known):
             return column

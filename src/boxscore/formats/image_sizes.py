@@ -1,4 +1,4 @@
-"""Width and height of images, from the headers of their files, by Pillow, or from a list. No image is decoded."""
+"""Read width and height of images from a list, or with Pillow from the headers of files; no image is decoded."""
 
 import csv
 import errno
@@ -35,9 +35,9 @@ def pillow(purpose: str) -> Any:
 
 
 def open_header(file: IO[bytes], location: str, formats: tuple[str, ...] = _FORMATS) -> Any:
-    """Open an image without decoding its pixels; `InputError` for other files.
+    """Open an image without decoding its pixels; raise `InputError` for other files.
 
-    `Image.open` would refuse images of more pixels than Pillow decodes, even if only their size is wanted.
+    `Image.open` would refuse images of more pixels than Pillow decodes, even if only their size is read.
     """
     readers = pillow(f"{location}: sizes and masks").OPEN
     prefix = file.read(16)
@@ -48,9 +48,9 @@ def open_header(file: IO[bytes], location: str, formats: tuple[str, ...] = _FORM
         file.seek(0)
         try:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # about entries of a header that are not read here
+                warnings.simplefilter("ignore")  # about header entries that are not read here
                 return factory(file, location)
-        except Exception as error:  # readers of damaged headers raise all kinds of errors
+        except Exception as error:  # damaged headers raise errors of many types
             reason = " ".join(str(error).split())
             raise InputError(f"{location}: not a whole {name} image: {reason or type(error).__name__}") from None
     wanted = " or ".join((", ".join(formats[:-1]), formats[-1])) if formats[1:] else formats[0]
@@ -58,7 +58,7 @@ def open_header(file: IO[bytes], location: str, formats: tuple[str, ...] = _FORM
 
 
 def size_in(path: str) -> tuple[int, int]:
-    """Width and height of an image file, as it is displayed."""
+    """Read the width and height of an image file, as it is displayed."""
     try:
         with open_regular(path) as file:
             return size_of(file, path)
@@ -71,7 +71,7 @@ def size_in(path: str) -> tuple[int, int]:
 
 
 def size_of(file: IO[bytes], location: str) -> tuple[int, int]:
-    """Width and height of an image, as it is displayed: the sides of a turned JPEG are swapped."""
+    """Read the width and height of an image, as it is displayed: the sides of a turned JPEG are swapped."""
     image = open_header(file, location)
     width, height = image.size
     if min(width, height) < 1:
@@ -80,15 +80,15 @@ def size_of(file: IO[bytes], location: str) -> tuple[int, int]:
 
 
 def is_turned(image: Any) -> bool:
-    """Whether the EXIF orientation of an image of Pillow swaps width and height."""
+    """Whether the EXIF orientation of a Pillow image swaps width and height."""
     try:
         return image.getexif().get(ORIENTATION) in TURNED
-    except Exception:  # damaged EXIF raises all kinds of errors
+    except Exception:  # damaged EXIF raises errors of many types
         return False
 
 
 def open_regular(path: str | PathLike[str]) -> IO[bytes]:
-    """Open a file for reading; `OSError` for a folder or a pipe, which would be waited for."""
+    """Open a file for reading; raise `OSError` for a folder, or for a pipe, on which reading would block."""
     descriptor = os.open(path, READ_ONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
     mode = os.fstat(descriptor).st_mode
     if stat.S_ISREG(mode):
@@ -100,7 +100,7 @@ def open_regular(path: str | PathLike[str]) -> IO[bytes]:
 
 
 def sizes_in(source: Source, files: list[str]) -> dict[str, tuple[int, int]]:
-    """The sizes of images in a folder or zip, by name."""
+    """Read the sizes of images in a folder or zip, by name."""
     if source.path.is_dir():
         root = f"{source.path}{os.sep}"
         return {file: size_in(root + file) for file in files}
@@ -108,12 +108,12 @@ def sizes_in(source: Source, files: list[str]) -> dict[str, tuple[int, int]]:
 
 
 def _as_plain_id(key: Any) -> Any:
-    """An id of any integer type as Python's; names stay."""
+    """Convert an id of any integer type to `int`; names stay."""
     return int(key) if hasattr(key, "__index__") else key
 
 
 def read_sizes(given: Any) -> dict[Any, tuple[int, int]] | None:
-    """Sizes by id or name, from a mapping, a list `name,width,height`, a folder of images, or CrowdHuman's .odgt."""
+    """Read sizes by id or name from a mapping, a list `name,width,height`, a folder of images or CrowdHuman's .odgt."""
     if given is None:
         return None
     if isinstance(given, Mapping):
@@ -134,7 +134,7 @@ def read_sizes(given: Any) -> dict[Any, tuple[int, int]] | None:
 
 
 def list_of_sizes(text: str, source: str) -> dict[Any, tuple[int, int]]:
-    """Sizes by name, from the text of a list `name,width,height`, with or without that header."""
+    """Parse sizes by name from the text of a list `name,width,height`, with or without that header."""
     delimiter = "\t" if "\t" in text and "," not in text else ","
     sizes: dict[Any, tuple[int, int]] = {}
     reader = csv.reader(io.StringIO(text), delimiter=delimiter)

@@ -1,4 +1,4 @@
-"""Records to columns: truths get ids and labels, detections are joined to the images and classes of the truths."""
+"""Turn records into columns: give ids and labels to truths, join detections with the truths' images and classes."""
 
 import warnings
 from collections.abc import Mapping, Sequence
@@ -32,12 +32,12 @@ class Unmatched:
     kind: str
     """ "image" or "class"."""
     num_rows: int
-    """The number of detections with one of them."""
+    """The number of detections on such an image, or of such a class."""
     values: Sequence[int | str]
     location: str
-    """The location of the first of them."""
+    """The location of the first such detection."""
     known: Sequence[int | str]
-    """A few that the truths have."""
+    """Images or classes that the truths have, for the message."""
 
     def __str__(self) -> str:
         more = len(self.values) - 1
@@ -60,7 +60,7 @@ class Report:
 
     @property
     def subset(self) -> tuple[str, ...]:
-        """The difference from published numbers, as `Truths.subset` has it; empty if no row was left out.
+        """The difference from published numbers, as in `Truths.subset`; empty if no row was dropped.
 
         >>> Report(num_rows=1356, num_unmatched=209).subset
         ('209 of 1,356 detections left out',)
@@ -77,10 +77,15 @@ def to_truths(
     iou_types: Sequence[str] = ("bbox",),
     keeps_polygons: bool = False,
 ) -> Truths:
-    """The records as truths. Images without ids are numbered 0, 1, 2, … by name, classes without ids, too.
+    """Turn records into truths. Images and classes without ids are numbered 0, 1, 2, … by name.
 
-    `iou_types`: which shapes they get. Truths on images that the file does not list are left out, and a warning says
-    how many.
+    Truths on images that the file does not list are dropped, and a warning says how many.
+
+    Args:
+        records: The rows of a file.
+        sizes: Sizes of images by id or name; they override the sizes in the file.
+        iou_types: The similarities that the truths get shapes for.
+        keeps_polygons: Whether masks keep the polygons that they are drawn from.
     """
     records = _on_listed_images(records)
     _check_fractions(records)
@@ -89,7 +94,7 @@ def to_truths(
     image_sizes = sizes_by_id(records.image_sizes, sizes, image_names, is_numbered=is_numbered)
     is_normalized = records.is_normalized and records.image_sizes is None and sizes is None
     if is_normalized:
-        # Fractions stay: every image has size 1 x 1.
+        # Boxes stay fractions: every image has size 1 x 1.
         image_sizes = dict.fromkeys(image_names or np.unique(image).tolist(), (1, 1))
     measured = in_pixels(records, image, image_sizes)
     try:
@@ -119,7 +124,7 @@ def to_truths(
 
 
 def _coverage(records: Records, truths: Truths) -> Coverage:
-    """What was looked for, by the ids and labels of the truths."""
+    """The coverage of the records, by the ids and labels of the truths."""
     rows = records.coverage
     assert rows is not None
     keys = RowKeys(image=rows.image, label=rows.label, location=records.location, source=records.source)
@@ -144,7 +149,7 @@ def _on_listed_images(records: Records) -> Records:
 
 
 def numbered_images(records: RowKeys) -> tuple[Ids, dict[int, str] | None, bool]:
-    """The id of each row's image, the names of all images by id, and whether the ids were made here from names."""
+    """The id of each row's image, the names of all images by id, and whether the ids were assigned here by name."""
     if isinstance(records.image, Named):
         code, names = _sorted_names(records.image)
         return code, dict(enumerate(names)), True
@@ -184,12 +189,21 @@ def join(
     keeps_polygons: bool = False,
     keeps_labels: bool = False,
 ) -> tuple[Detections, Report]:
-    """The records as detections on the truths' images and classes, without unmatched rows, which the report counts.
-    Rows outside of the selected `images` and `classes` are not reported. `iou_types`: which shapes they get.
+    """Turn records into detections on the truths' images and classes; drop unmatched rows and report them.
 
-    Images are joined by id, by file name, by file name without its folder, or by stem; classes by name, by name but for
-    its case, or by id. One rule applies to the whole file: the first that matches every image, else the one that
-    matches most. `keeps_labels`: rows of unknown classes keep the file's labels, where it has labels alone.
+    Images are joined by id, by file name, by file name without its folder, or by stem; classes by name, by name
+    ignoring case, or by id. One rule applies to the whole file: the first that matches every image (or class), else the
+    one that matches most.
+
+    Args:
+        records: The rows of a file.
+        truths: The truths.
+        sizes: Sizes of images by id or name; they override the truths' sizes.
+        images: The selected images. Rows on other images are not reported.
+        classes: The selected classes. Rows of other classes are not reported.
+        iou_types: The similarities that the detections get shapes for.
+        keeps_polygons: Whether masks keep the polygons that they are drawn from.
+        keeps_labels: Whether rows of unknown classes keep the file's labels, if it has labels but no class names.
     """
     if records.score is None:
         raise InputError(f"{records.source}: detections must have a score")
@@ -226,7 +240,7 @@ def join(
 def unmatched_rows(
     records: RowKeys, truths: Truths, lost_image: NDArray[np.bool_], lost_class: NDArray[np.bool_]
 ) -> tuple[Unmatched, ...]:
-    """The images and the classes that the truths do not have, if there are any."""
+    """The images and the classes of lost rows, one `Unmatched` each; empty if no row is lost."""
     problems = (
         _unmatched(records, "image", records.image, lost_image, _names(truths.image_names)),
         _unmatched(records, "class", records.label, lost_class, _names(truths.names_by_label)),
@@ -235,19 +249,19 @@ def unmatched_rows(
 
 
 def _are_joined_by_label(records: Records, label: Ids, is_lost: NDArray[np.bool_]) -> bool:
-    """Whether the file has labels and no names, and those that the truths have are the same there."""
+    """Whether the file has labels without names, and every label that was found is the same among the truths."""
     if isinstance(records.label, Named) or records.class_names or records.is_position:
         return False
     return np.array_equal(label[~is_lost], records.label[~is_lost])
 
 
 def keep_rows(records: Records, is_kept: NDArray[np.bool_]) -> Records:
-    """The records of some rows; each keeps its location in the file."""
+    """The kept rows of the records; each keeps its location in the file."""
     return take_records(records, np.flatnonzero(is_kept))
 
 
 def take_records(records: Records, row: Ids) -> Records:
-    """The records of some rows, in any order and as often as they are named; each keeps its location in the file."""
+    """The given rows of the records, in any order and possibly repeated; each keeps its location in the file."""
 
     def taken(column: Any) -> Any:
         if isinstance(column, Named):
@@ -273,7 +287,7 @@ def join_images(records: RowKeys, truths: Truths) -> tuple[Ids, NDArray[np.bool_
             )
         return records.image, np.zeros(len(records), bool)
     by_name = [finder(known, key) for key in NAME_KEYS]
-    # Ids that were made here from names mean nothing to others; only the number in a name can be meant.
+    # Ids numbered here from names mean nothing in other files; an integer can only be the number in a name.
     by_id = [] if truths.is_numbered else [partial(as_known_id, known=known)]
     by_number = finder(known, _whole_stem)
     if isinstance(records.image, Named):
@@ -290,9 +304,9 @@ def join_images(records: RowKeys, truths: Truths) -> tuple[Ids, NDArray[np.bool_
 def _check_ids_are_names(ids: Sequence[int], known: Mapping[int, str], source: str) -> None:
     """Raise `InputError` unless the integer ids of detections are the numbers in the truths' names: 12 is `000012.jpg`.
 
-    `known`: images that have names only; their ids were made here. A few ids may match no name: those are reported as
-    unmatched later. But if none matches, or if all are valid indices into the list of names, they are ids of something
-    else, and would match some image by chance.
+    `known`: images that have only names; their ids were assigned here. A few ids may match no name: they are reported
+    as unmatched later. But if none matches, or if some don't and all are valid indices into the list of names, they are
+    ids of something else, and would match an image by chance.
     """
     named: dict[str, list[str]] = {}
     for name in known.values():
@@ -345,18 +359,18 @@ def join_classes(records: RowKeys, truths: Truths) -> tuple[Ids, NDArray[np.bool
 
 
 def _through(names: Mapping[int, str], rule: Rule) -> Rule:
-    """The rule, applied to the name that the file gives to an id."""
+    """A rule that applies the given rule to the name that the file gives to an id."""
     return lambda value: rule(names[int(value)]) if value in names else None
 
 
 def _whole_stem(name: str) -> str:
-    """A stem that is an integer, without leading zeros; other stems become a text that matches nothing."""
+    """An integer stem without leading zeros; any other stem becomes a text that matches nothing."""
     number = number_of(name)
     return f"not a number: {stem_of(name)}" if number is None else str(number)
 
 
 def _apply(column: Key, rules: Sequence[Rule]) -> tuple[Ids, NDArray[np.bool_]]:
-    """The ids by the rule that matches most values, and which rows it does not match."""
+    """Apply the rule that matches most values, the first of equals; return ids, and which rows do not match."""
     values = _distinct(column)
     best: list[int | None] = [None] * len(values)
     num_best = -1
@@ -419,7 +433,7 @@ def _is_wanted(column: Key, names: Mapping[int, str] | None, selection: Selectio
 def sizes_by_id(
     known: Sizes | None, given: Sizes | None, names: Mapping[int, str] | None, *, is_numbered: bool = False
 ) -> dict[int, tuple[int, int]]:
-    """Sizes by image id, from sizes by id or name; those that were given override those of the file.
+    """Sizes by image id, from sizes by id or name; `given` sizes override `known` ones.
 
     `is_numbered`: the ids are only indices into a list of names, so a text of digits is a name and not an id.
     """
@@ -442,7 +456,7 @@ def sizes_by_id(
 
 
 def look_like_pixels(box: Floats, box_format: BoxFormat) -> NDArray[np.bool_]:
-    """Whether boxes that should be fractions are as large as the image, and reach far beyond it. Shape (R,).
+    """Whether boxes that should be fractions are at least as large as the image and reach far beyond it. Shape (R,).
 
     >>> look_like_pixels(np.array([[0.5, 0.5, 1.01, 1.2], [320, 240, 9, 9]]), "cxcywh").tolist()
     [False, True]
@@ -456,7 +470,7 @@ def look_like_pixels(box: Floats, box_format: BoxFormat) -> NDArray[np.bool_]:
 def _check_fractions(records: Records) -> None:
     """Refuse pixels in a format of fractions: any among truths, a majority among detections; warn about a minority.
 
-    A detector that does not clip its boxes may give a few that are very large.
+    A detector that does not clip its boxes may give a few very large ones.
     """
     if not records.is_normalized or not len(records):
         return

@@ -1,4 +1,4 @@
-"""LabelMe: one JSON file per image; rectangles, polygons, circles and masks, as boxes or as masks."""
+"""LabelMe: one JSON file per image with rectangles, polygons, circles and masks, read as boxes or as masks."""
 
 import base64
 import binascii
@@ -27,18 +27,18 @@ from boxscore.formats.records import Floats, Named, Options, Records, RowsWarnin
 from boxscore.formats.writers import Host, Loss, named_classes, rounding_of_corners
 
 NUM_CORNERS = 64
-"""Corners of the polygon of a circle: it is nowhere farther from the circle than a thousandth of its radius."""
+"""Number of corners of a circle's polygon, which is within about a thousandth of the radius of the circle."""
 VERSION = "5.5.0"
-"""The version of LabelMe whose files are written."""
+"""The version of LabelMe's format that is written."""
 _KINDS = ("rectangle", "polygon", "circle", "mask", "rotation")
 
 
 def recognises(source: Source, role: str) -> bool:
-    """Whether it is a JSON file with `shapes`, or a folder of them."""
+    """Whether the source is a JSON file with `shapes`, or a folder of such files."""
     if role != "truths":
         return False
     if source.head is not None:
-        is_coco = b'"images"' in source.head and b'"shapes"' not in source.head  # which need not be read
+        is_coco = b'"images"' in source.head and b'"shapes"' not in source.head  # then skip reading the rest
         return source.suffix == ".json" and not is_coco and _has_shapes(source.read())
     files = source.files(".json")
     return bool(files) and _has_shapes(source.read(files[0]))
@@ -49,7 +49,7 @@ def _has_shapes(content: bytes) -> bool:
 
 
 def has_masks(source: Source, role: str) -> bool:  # noqa: ARG001
-    """Whether a shape is more than a rectangle."""
+    """Whether any shape that is read is not a rectangle."""
     for file in source.files(".json") if source.is_folder else [""]:
         shapes = _load(source.read(file), source.location(file))["shapes"]
         kinds = [_kind(shape) for shape in shapes if isinstance(shape, dict)]
@@ -60,7 +60,7 @@ def has_masks(source: Source, role: str) -> bool:  # noqa: ARG001
 
 @dataclass(kw_only=True, slots=True)
 class _Object:
-    """What becomes a row: a shape, or several of one group."""
+    """An object, which becomes one row: a shape, or several shapes of one group."""
 
     label: str
     shape: int
@@ -71,15 +71,15 @@ class _Object:
     crops: list[Crop] = field(default_factory=list)
 
     def bounds(self) -> list[float]:
-        """Left, top, right, bottom of all shapes."""
+        """Left, top, right, bottom of the box around all shapes."""
         corners = np.array(self.boxes, np.float64)
         return [*corners[:, :2].min(axis=0).tolist(), *corners[:, 2:].max(axis=0).tolist()]
 
 
 def read_truths(source: Source, options: Options) -> Records:
-    """The shapes in a folder of files. Images are numbered by name, classes alphabetically.
+    """Read the shapes of a file or a folder of files. Images and classes are numbered by name.
 
-    For masks, shapes of one label and one `group_id` are one object.
+    If masks are read, shapes with the same label and `group_id` are one object.
     """
     files = source.files(".json") if source.is_folder else [""]
     if not files:
@@ -129,7 +129,7 @@ def read_truths(source: Source, options: Options) -> Records:
 
 
 def _objects(shapes: Sequence[Any], location: str, *, has_masks: bool) -> list[_Object]:
-    """The objects of a file, without shapes of other kinds."""
+    """The objects of a file; shapes of other kinds are dropped."""
     objects: list[_Object] = []
     of_group: dict[tuple[str, int | str], _Object] = {}
     for row, shape in enumerate(shapes):
@@ -198,13 +198,13 @@ def _bounds(kind: str, pairs: Floats) -> Sequence[float]:
         radius = math.dist((x, y), edge)
         return x - radius, y - radius, x + radius, y + radius
     left, top, right, bottom = bounds_of([pairs])
-    if kind == "mask":  # the points are its first and its last pixel
+    if kind == "mask":  # the points are the top left and the bottom right pixel
         return left, top, right + 1, bottom + 1
     return left, top, right, bottom
 
 
 def _polygon(kind: str, pairs: Floats) -> Floats:
-    """A shape as a polygon x, y, x, y, …"""
+    """Convert a shape to a polygon x, y, x, y, …"""
     if kind == "rectangle":
         left, top, right, bottom = _bounds(kind, pairs)
         return np.array([left, top, right, top, right, bottom, left, bottom])
@@ -216,7 +216,7 @@ def _polygon(kind: str, pairs: Floats) -> Floats:
 
 
 def _crop(shape: dict[str, Any], pairs: Floats, location: str) -> Crop:
-    """The pixels of a mask: those of a PNG within a box."""
+    """Read the pixels of a mask, which is a PNG of the size of its box."""
     text = shape.get("mask")
     if not isinstance(text, str):
         raise InputError(f"{location}: `mask` must be a PNG image in base64; got {_short(text)}")
@@ -235,7 +235,7 @@ def _crop(shape: dict[str, Any], pairs: Floats, location: str) -> Crop:
 
 
 def _pixels_on(content: bytes, location: str) -> NDArray[np.bool_]:
-    """Which pixels of a PNG are not 0: gray, or indices into its palette. Shape (H, W)."""
+    """Whether each pixel of a PNG, a gray value or a palette index, is above 0. Shape (H, W)."""
     image = open_header(io.BytesIO(content), location, ("PNG",))
     if image.mode not in ("1", "L", "P"):
         rule = "must be a PNG of at most 8 bits per pixel, gray or with a palette"
@@ -243,7 +243,7 @@ def _pixels_on(content: bytes, location: str) -> NDArray[np.bool_]:
     refuse_bomb(location, image.width * image.height, len(content))
     try:
         return np.asarray(image) > 0
-    except Exception as error:  # decoders of damaged files raise all kinds of errors
+    except Exception as error:  # damaged files raise errors of many types
         raise InputError(f"{location}: not a whole PNG image: {error}") from None
 
 
@@ -253,9 +253,9 @@ def _short(value: Any) -> str:
 
 
 def write_truths(truths: Truths) -> tuple[Output, list[Loss]]:
-    """`STEM.json` for every image: rectangles, or the polygons of masks.
+    """Write `STEM.json` for every image, with rectangles, or with the polygons of masks.
 
-    Several polygons of one mask have the same `group_id`.
+    If a mask has several polygons, they share a `group_id`.
     """
     host = Host.of(truths)
     stems, names = host.file_stems(), named_classes(host)
@@ -306,7 +306,7 @@ def write_truths(truths: Truths) -> tuple[Output, list[Loss]]:
 def _polygons(
     truths: Truths, host: Host, mask: Masks, corners: Floats, sizes: dict[int, tuple[int, int]]
 ) -> tuple[list[list[Floats]], list[Loss]]:
-    """The polygons of each mask, and what is lost. Sizes of images that are not known are those of their masks."""
+    """The polygons of each mask, and the losses. Unknown image sizes are taken from the masks."""
     images, sides = host.image.tolist(), mask.runs.sizes.tolist()
     for image, (height, width) in zip(images, sides, strict=True):
         sizes.setdefault(image, (width, height))

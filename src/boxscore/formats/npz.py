@@ -22,34 +22,37 @@ from boxscore.formats.tables import CORNERS, Table, detection_records, merge_nam
 from boxscore.formats.writers import Host, Loss
 
 LISTS = ("images", "image_names", "image_sizes", "classes", "class_names")
-"""Arrays that are no columns: one entry per image or class."""
+"""Arrays that are not columns but have one entry per image or class."""
 
 
 def recognises(source: Source, role: str) -> bool:  # noqa: ARG001
-    """Whether it is a file that ends in .npz."""
+    """Whether the source is a file that ends in .npz."""
     return not source.is_folder and source.suffix == ".npz"
 
 
 def has_masks(source: Source, role: str) -> bool:  # noqa: ARG001
-    """Whether there are arrays of masks."""
+    """Whether the file has arrays of masks."""
     archive = Archive.of_bytes(source.read(), str(source), "a whole .npz file")
     return any(member.removesuffix(".npy").lower() in ARRAYS for member in archive.members)
 
 
 def has_oriented_boxes(source: Source, role: str) -> bool:  # noqa: ARG001
-    """Whether there are arrays of four corners."""
+    """Whether the file has arrays of four corners."""
     archive = Archive.of_bytes(source.read(), str(source), "a whole .npz file")
     return {*CORNERS} <= {member.removesuffix(".npy").lower() for member in archive.members}
 
 
 def has_keypoints(source: Source, role: str) -> bool:  # noqa: ARG001
-    """Whether there is an array of keypoints."""
+    """Whether the file has an array of keypoints."""
     archive = Archive.of_bytes(source.read(), str(source), "a whole .npz file")
     return any(member.removesuffix(".npy").lower() == table_keypoints.NAME for member in archive.members)
 
 
 def _arrays(source: Source, options: Options) -> dict[str, Any]:
-    """The arrays by name in lower case; no name may occur twice. Masks and keypoints are read only if wanted."""
+    """Read the arrays by name in lower case; a name that occurs twice is an error.
+
+    Masks and keypoints are read only if the options ask for them.
+    """
     archive = Archive.of_bytes(source.read(), str(source), "a whole .npz file")
     arrays: dict[str, Any] = {}
     for member in archive.members:
@@ -63,13 +66,13 @@ def _arrays(source: Source, options: Options) -> dict[str, Any]:
 
 
 def _array(content: bytes, location: str) -> NDArray[Any]:
-    """The array in the bytes of an .npy file. Objects are refused: unpickling may run any code."""
+    """Parse the bytes of an .npy file. Arrays of objects are refused: unpickling may run any code."""
     file = io.BytesIO(content)
     try:
         version = np.lib.format.read_magic(file)
         read = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}[version]
         shape, is_fortran, dtype = read(file)
-    except Exception as error:  # a header is a Python literal: parsing it raises all kinds of errors
+    except Exception as error:  # a header is a Python literal: parsing it raises errors of many types
         reason = " ".join(str(error).split())[:200] or type(error).__name__
         raise InputError(f"{location}: not an array of NumPy: {reason}") from None
     if dtype.kind not in "biufU" or any(size < 0 for size in shape):
@@ -113,19 +116,19 @@ def _table(source: Source, options: Options) -> tuple[Table, dict[str, Any]]:
 
 
 def read_truths(source: Source, options: Options) -> Records:
-    """The arrays of the file as truths."""
+    """Read the arrays of the file as truths."""
     table, lists = _table(source, options)
     return _with_lists(truth_records(table, options), lists)
 
 
 def read_detections(source: Source, options: Options) -> Records:
-    """The arrays of the file as detections."""
+    """Read the arrays of the file as detections."""
     table, lists = _table(source, options)
     return _with_lists(detection_records(table, options), {name: lists[name] for name in lists if "class" in name})
 
 
 def _with_lists(records: Records, lists: dict[str, Any]) -> Records:
-    """The records with the images and classes that the file lists."""
+    """Add the images and classes that the file lists to the records."""
     more: dict[str, Any] = {}
     for name, array in lists.items():
         if array.ndim != (2 if name == "image_sizes" else 1):
@@ -151,7 +154,7 @@ def _with_lists(records: Records, lists: dict[str, Any]) -> Records:
 def _names_of(
     records: Records, kind: str, ids: Ids, listed: NDArray[Any], known: Mapping[int, str] | None
 ) -> dict[int, str]:
-    """Every listed name by id; names in the rows must be the same."""
+    """Listed names by id; a row with another name is an error."""
     names: dict[int, str] = {}
     for number, name in zip(ids.tolist(), map(str, listed.tolist()), strict=True):
         merge_names(names, {number: name}, kind, records.source)
@@ -160,7 +163,7 @@ def _names_of(
 
 
 def _images(lists: Mapping[str, NDArray[Any]], images: Key, records: Records) -> dict[str, Any]:
-    """Every listed image, with or without rows: names and sizes, as records have them."""
+    """Fields of `Records` for all listed images, with or without rows: names and sizes."""
     if len(records) and isinstance(images, Named) != isinstance(records.image, Named):
         wanted = "names" if isinstance(records.image, Named) else "integers"
         raise InputError(f"{records.source}: `images` must be {wanted}, as in the column with the image; got others")
@@ -179,7 +182,7 @@ def _images(lists: Mapping[str, NDArray[Any]], images: Key, records: Records) ->
 
 
 def _sizes_of(sizes: NDArray[Any], images: list[Any], source: str) -> dict[Any, tuple[int, int]]:
-    """The sizes by image, without unknown ones."""
+    """Known sizes by image."""
     if sizes.shape != (len(images), 2) or sizes.dtype.kind not in "iuf":
         rule = f"`image_sizes` must be numbers of shape ({len(images)}, 2)"
         raise InputError(f"{source}: {rule}; got {sizes.dtype} of shape {sizes.shape}")
@@ -195,7 +198,7 @@ def _sizes_of(sizes: NDArray[Any], images: list[Any], source: str) -> dict[Any, 
 
 
 def write_truths(truths: Truths) -> tuple[Output, list[Loss]]:
-    """Every column, image and class, exactly."""
+    """Write every column, image and class, exactly."""
     host = Host.of(truths)
     arrays = _columns(host)
     if host.ignore is not None:
@@ -212,7 +215,7 @@ def write_truths(truths: Truths) -> tuple[Output, list[Loss]]:
 
 
 def write_detections(detections: Detections, truths: Truths) -> tuple[Output, list[Loss]]:
-    """Every column, exactly."""
+    """Write every column, exactly."""
     host = Host.of(detections, truths)
     losses = [] if host.mask is None else [outlines_lost(host.mask)]
     return {"": _saved(_columns(host) | {"score": host.scores} | host.own_areas())}, losses

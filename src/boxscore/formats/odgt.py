@@ -1,4 +1,4 @@
-"""CrowdHuman's .odgt: one JSON object per line, which has the persons of one image."""
+"""CrowdHuman's .odgt: one JSON object per line, with the persons of one image."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,7 +15,7 @@ from boxscore.formats.tables import shown
 from boxscore.formats.writers import Host, Loss, changed, from_xywh, named_classes
 
 PERSON = "person"
-"""The one class that there is."""
+"""The only class of the format."""
 
 _BOXES = {"truths": "gtboxes", "detections": "dtboxes"}
 
@@ -28,15 +28,15 @@ class _Image(NamedTuple):
     rows: Sequence[Mapping[str, Any]]
     location: str
     key: str
-    """Of the list of boxes."""
+    """The key of the list of boxes."""
 
     def place(self, row: int) -> str:
-        """Where a box is, for errors."""
+        """The location of a box, for errors."""
         return f"{self.location}: `{self.key}` {row}"
 
 
 def recognises(source: Source, role: str) -> bool:
-    """Whether the first object of a text has the list of boxes of that role, or the suffix says so."""
+    """Whether the head has the role's list of boxes; or the suffix is .odgt, and the other role's list is absent."""
     if source.head is None or source.suffix not in (".odgt", ".json", ".jsonl", ""):
         return False
     own, other = (_has_key(source.head, key) for key in (_BOXES[role], _BOXES[_other(role)]))
@@ -52,27 +52,27 @@ def _other(role: str) -> str:
 
 
 def read_truths(source: Source, options: Options) -> Records:  # noqa: ARG001
-    """The full boxes of persons; what is no person, or has `ignore` in `extra`, is ignored."""
+    """Read the full boxes. Boxes with a tag other than "person", or with a nonzero `ignore` in `extra`, are ignored."""
     images = _images(source, "truths")
     ignore = [_is_ignored(row, place) for row, place in _boxes_of(images)]
     return Records(**_fields(source, images, "fbox"), ignore=np.array(ignore, bool))
 
 
 def read_detections(source: Source, options: Options) -> Records:  # noqa: ARG001
-    """The boxes with scores; all are persons, whatever their `tag`."""
+    """Read the boxes with scores; all are persons, regardless of their `tag`."""
     images = _images(source, "detections")
     score = [_number(row, "score", place) for row, place in _boxes_of(images)]
     return Records(**_fields(source, images, "box"), score=np.array(score, np.float64))
 
 
 def image_sizes_of(source: Source) -> dict[Any, tuple[int, int]]:
-    """The sizes of images by name, from truths or detections; some or all may be missing."""
+    """Read the sizes of images by name from truths or detections; some or all may be missing."""
     role = "truths" if recognises(source, "truths") else "detections"
     return _sizes(_images(source, role))
 
 
 def _fields(source: Source, images: Sequence[_Image], box_key: str) -> dict[str, Any]:
-    """The fields of records that truths and detections have."""
+    """The fields of `Records` that truths and detections share."""
     box = [_box(row, box_key, place) for row, place in _boxes_of(images)]
     counts = np.array([len(image.rows) for image in images], np.int64)
     return {
@@ -92,12 +92,12 @@ def _sizes(images: Sequence[_Image]) -> dict[Any, tuple[int, int]]:
 
 
 def _boxes_of(images: Sequence[_Image]) -> Iterator[tuple[Mapping[str, Any], str]]:
-    """Every box, and where it is."""
+    """Every box with its location."""
     return ((row, image.place(number)) for image in images for number, row in enumerate(image.rows))
 
 
 def _images(source: Source, role: str) -> list[_Image]:
-    """The lines of a file, or the entries of a JSON list, as mmdetection writes them."""
+    """Read the lines of a file, or the entries of a JSON list, as mmdetection writes them."""
     key = _BOXES[role]
     images: list[_Image] = []
     seen: dict[str, str] = {}
@@ -144,7 +144,7 @@ def _name(value: Any, location: str) -> str:
 
 
 def _size(value: Mapping[str, Any], location: str) -> tuple[int, int] | None:
-    """Width and height, if the file has both."""
+    """Width and height; None unless the file has both."""
     width, height = value.get("width"), value.get("height")
     if width is None or height is None:
         return None
@@ -185,7 +185,7 @@ def _is_ignored(row: Mapping[str, Any], place: str) -> bool:
 
 
 def write_truths(truths: Truths) -> tuple[Output, list[Loss]]:
-    """One line per image, with or without boxes; ignored truths are masks."""
+    """Write one line per image, with or without boxes; ignored truths get the tag "mask"."""
     host = Host.of(truths)
     _check_class(host)
     ignore = [False] * len(host) if host.ignore is None else host.ignore.tolist()
@@ -206,7 +206,7 @@ def write_truths(truths: Truths) -> tuple[Output, list[Loss]]:
 
 
 def write_detections(detections: Detections, truths: Truths) -> tuple[Output, list[Loss]]:
-    """One line per image of the truths."""
+    """Write one line per image of the truths."""
     host = Host.of(detections, truths)
     _check_class(host)
     box = host.left_top_sizes()
@@ -216,7 +216,7 @@ def write_detections(detections: Detections, truths: Truths) -> tuple[Output, li
 
 
 def _check_class(host: Host) -> None:
-    """Raise `InputError` if there are boxes of several classes."""
+    """Raise `InputError` if boxes have several classes."""
     labels = np.unique(host.label).tolist()
     if len(labels) > 1:
         names = named_classes(host)
@@ -225,7 +225,7 @@ def _check_class(host: Host) -> None:
 
 
 def _lost(host: Host, box: Any) -> list[Loss]:
-    """What neither truths nor detections have."""
+    """The losses of both truths and detections."""
     again = np.stack(from_xywh(box, host.box_format), axis=1)
     num = 0 if host.oriented is not None else changed(host.box, again)
     rest = "that was not left, top, width, height", "that were not left, top, width, height"

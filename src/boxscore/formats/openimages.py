@@ -20,18 +20,18 @@ from boxscore.protocol.comparable import NOT_EXPANDED
 from boxscore.protocol.protocol import DIFFICULT, GROUP, REGULAR
 
 GROUPS = "isgroupof"
-"""The column of group flags: 1, 0, or -1 where it is not known."""
+"""The column of group flags: 1, 0, or -1 for unknown."""
 
 HEADER = ["ImageID", "LabelName", "Confidence", "XMin", "XMax", "YMin", "YMax"]
 
 
 def recognises(source: Source, role: str) -> bool:
-    """Whether the header is that of Open Images, with a score for detections."""
+    """Whether the header has Open Images' columns and, for detections, a score."""
     return is_open_images(source) and (role == "truths" or not {*SCORES}.isdisjoint(header(source)))
 
 
 def read_truths(source: Source, options: Options) -> Records:
-    """The rows of an Open Images file as truths; where `IsGroupOf` is 1 they are groups, of kind 3."""
+    """Read the rows of an Open Images file as truths; rows with `IsGroupOf` 1 are groups, of kind 3."""
     table = read_table(source)
     records = _fractions(truth_records(table, options), options)
     if options.hierarchy is None:
@@ -41,14 +41,14 @@ def read_truths(source: Source, options: Options) -> Records:
     is_group = boxes_only(table).flags(GROUPS) == 1
     if not is_group.any():
         return records
-    # The column is taken for `ignore` where the file has no other one for that.
+    # `truth_records` took the column for `ignore` if the file has no other column for it.
     is_ignored = (records.ignore == 1) & ~is_group if records.ignore is not None else np.zeros(len(records), bool)
     kind = np.where(is_group, GROUP, np.where(is_ignored, DIFFICULT, REGULAR)).astype(np.uint8)
     return replace(records, ignore=None, kind=kind)
 
 
 def read_detections(source: Source, options: Options) -> Records:
-    """The rows of an Open Images file as detections."""
+    """Read the rows of an Open Images file as detections."""
     return _fractions(detection_records(read_table(source), options), options)
 
 
@@ -60,13 +60,13 @@ def _fractions(records: Records, options: Options) -> Records:
 
 
 def renamed(label: Named, meaning: Mapping[str, str]) -> Named:
-    """A column of labels by their descriptions; one without a description stays."""
+    """Replace labels by their descriptions; labels without one stay."""
     named = Named.of([meaning.get(name, name) for name in label.names])
     return replace(named, code=named.code[label.code])
 
 
 def read_descriptions(path: Any) -> Mapping[str, str]:
-    """Class names by Open Images' label, from a mapping or a file of two columns."""
+    """Read class names by Open Images' label from a mapping or a file of two columns."""
     if isinstance(path, Mapping):
         return path
     source = open_source(path)
@@ -86,7 +86,7 @@ def read_descriptions(path: Any) -> Mapping[str, str]:
 
 
 def write_truths(truths: Truths) -> tuple[Output, list[Loss]]:
-    """Boxes as fractions of the images' sizes; groups have `IsGroupOf` 1."""
+    """Write boxes as fractions of the images' sizes; groups have `IsGroupOf` 1."""
     host = Host.of(truths)
     is_group = np.zeros(len(host), bool) if truths.kind is None else to_numpy(truths.kind) == GROUP
     rows = [(*row, "1" if flag else "0") for row, flag in zip(_rows(host, None), is_group.tolist(), strict=True)]
@@ -103,7 +103,7 @@ def write_truths(truths: Truths) -> tuple[Output, list[Loss]]:
 
 
 def write_detections(detections: Detections, truths: Truths) -> tuple[Output, list[Loss]]:
-    """Boxes as fractions of the images' sizes, in order."""
+    """Write boxes as fractions of the images' sizes, in order."""
     host = Host.of(detections, truths)
     names = ["ImageID", "LabelName", "Score", *HEADER[3:]]
     return {"": encoded(names, _rows(host, host.scores.tolist()), ",")}, host.masks_lost()

@@ -39,15 +39,15 @@ from boxscore.result.arrow import (
 
 SUFFIXES = (".parquet", ".pq", ".arrow", ".feather", ".ipc")
 LISTS = b"boxscore"
-"""The key of the table's metadata under which files written here list every image and class."""
+"""The key of the table's metadata under which files written by boxscore list every image and class."""
 _VALUE_BYTES = 8
-"""Least memory for a value of a column."""
+"""Minimum memory for a value of a column, in bytes."""
 _BATCH_ROWS = 1 << 16
-"""Rows per batch."""
+"""Number of rows per batch."""
 
 
 def recognises(source: Source, role: str) -> bool:  # noqa: ARG001
-    """Whether it begins as Parquet or Arrow files do, or ends in one of their suffixes."""
+    """Whether the file has the first bytes of Parquet or Arrow, or one of their suffixes."""
     return source.head is not None and (
         source.head[:4] == b"PAR1" or source.head[:6] == b"ARROW1" or source.suffix in SUFFIXES
     )
@@ -65,7 +65,7 @@ def _arrow() -> Any:
 
 @contextlib.contextmanager
 def whole(location: str, kind: str = "Parquet or Arrow") -> Iterator[None]:
-    """Errors of pyarrow about a damaged file become `InputError` with the file's name."""
+    """Turn pyarrow's errors about a damaged file into `InputError` with the file's name."""
     try:
         yield
     except InputError:
@@ -76,10 +76,10 @@ def whole(location: str, kind: str = "Parquet or Arrow") -> Iterator[None]:
 
 
 def open_parquet(source: Any, location: str, size: int, **options: Any) -> Any:
-    """A `ParquetFile` of `size` bytes; one with too large content is refused before it is read.
+    """Open a `ParquetFile` of `size` bytes; refuse too large content before it is read.
 
-    A few bytes may encode a column of millions of equal values, or millions of copies of one long text. So texts are
-    read as dictionaries, and the size is estimated from the metadata of the row groups.
+    A few bytes may encode millions of equal values, or millions of copies of a long text. So texts are read as
+    dictionaries, and the size is estimated from the metadata of the row groups.
     """
     arrow = _arrow()
     with arrow.parquet.ParquetFile(source) as file:
@@ -101,22 +101,22 @@ def _is_text(arrow: Any, kind: Any) -> bool:
 
 
 def has_masks(source: Source, role: str) -> bool:  # noqa: ARG001
-    """Whether there is a column of masks."""
+    """Whether the file has a column of masks."""
     return not {*NAMES}.isdisjoint(_names(source))
 
 
 def has_oriented_boxes(source: Source, role: str) -> bool:  # noqa: ARG001
-    """Whether there are columns of four corners."""
+    """Whether the file has columns of four corners."""
     return {*tables.CORNERS} <= _names(source)
 
 
 def has_keypoints(source: Source, role: str) -> bool:  # noqa: ARG001
-    """Whether there is a column of keypoints."""
+    """Whether the file has a column of keypoints."""
     return table_keypoints.NAME in _names(source)
 
 
 def _names(source: Source) -> set[str]:
-    """The names of the columns in lower case; of a Parquet file on disk only its last part is read."""
+    """Names of the columns in lower case; only the footer of a Parquet file on disk is read."""
     arrow = _arrow()
     with whole(str(source)):
         if (source.head or b"")[:4] == b"PAR1":
@@ -130,7 +130,7 @@ def _names(source: Source) -> set[str]:
 
 
 def chosen(schema: Any, location: str, known: Container[str] | None = tables.KNOWN) -> dict[str, str]:
-    """The columns to read: names in the file by names in lower case; `known`: None for all columns."""
+    """The columns to read: names in the file by names in lower case. `known`: the names to read, None for all."""
     names: dict[str, str] = {}
     for name in schema.names:
         if known is None or name.lower() in known:
@@ -157,14 +157,14 @@ def _table(source: Source, known: Container[str] | None = tables.KNOWN) -> tuple
             with open_ipc(arrow.BufferReader(content)) as file:
                 schema = file.schema
                 read = file.read_all().select(list(chosen(schema, location, known).values()))
-        read.validate(full=True)  # invalid offsets in a damaged file would be followed otherwise
+        read.validate(full=True)  # or invalid offsets in a damaged file would be followed
         refuse_bomb(location, _VALUE_BYTES * read.num_rows * read.num_columns, len(content))
         unread = [name.lower() for name in schema.names if name not in read.column_names]
         return replace(table_of(read, location), unread=unread), lists_of(schema, location)
 
 
 def _read_rows(file: Any, names: list[str], location: str, size: int) -> Any:
-    """Some columns of a Parquet file; each batch is checked, as the metadata has no lengths of lists."""
+    """Read some columns of a Parquet file. The size is checked per batch, as the metadata has no lengths of lists."""
     batches, grown = [], 0
     for batch in file.iter_batches(_BATCH_ROWS, columns=names):
         grown += batch.nbytes
@@ -174,7 +174,7 @@ def _read_rows(file: Any, names: list[str], location: str, size: int) -> Any:
 
 
 def lists_of(schema: Any, location: str) -> dict[str, Any]:
-    """The images and classes that files written here list, as fields of `Records`; nothing for other files."""
+    """Fields of `Records` for the images and classes that files written by boxscore list; empty for other files."""
     try:
         lists = json.loads((schema.metadata or {}).get(LISTS, b"{}"))
     except (ValueError, RecursionError):
@@ -203,7 +203,7 @@ def _whole(value: Any) -> int:
 
 
 def table_of(read: Any, source: str, first_row: int = 0) -> Table:
-    """A `pyarrow.Table` as a table of boxes; `first_row`: the number of its first row in the source."""
+    """Convert a `pyarrow.Table` to a `Table`. `first_row`: the index of its first row in the source."""
     names = chosen(read.schema, source, None)
     columns = {name: _column(_arrow(), read.column(index), name) for index, name in enumerate(names)}
     return Table(
@@ -212,7 +212,7 @@ def table_of(read: Any, source: str, first_row: int = 0) -> Table:
 
 
 def read_table(source: Source, column: str | None) -> Table:
-    """The known columns of a file, and one more; None for all columns."""
+    """Read the known columns of a file and `column`; with None, all columns."""
     return _table(source, None if column is None else {*tables.KNOWN, column.lower()})[0]
 
 
@@ -236,7 +236,7 @@ def _column(arrow: Any, column: Any, name: str) -> Column:
 
 
 def _mask_column(column: Any) -> MaskColumn:
-    """Masks that are read once it is known which rows are wanted."""
+    """A lazy column of masks, read once it is known which rows are needed."""
 
     def read(rows: Ids | None) -> Masks:
         return masks_of(column if rows is None else column.take(rows))
@@ -245,7 +245,7 @@ def _mask_column(column: Any) -> MaskColumn:
 
 
 def _texts(chunk: Any) -> Iterator[Any]:
-    """The values of a dictionary-encoded chunk; equal values are one object."""
+    """The values of a dictionary-encoded chunk; equal values share one object."""
     values = [*chunk.dictionary.to_pylist(), None]
     indices = chunk.indices.fill_null(len(values) - 1) if chunk.indices.null_count else chunk.indices
     return map(values.__getitem__, indices.to_numpy(zero_copy_only=False).tolist())
@@ -259,19 +259,22 @@ def _with_lists(records: Records, lists: dict[str, Any]) -> Records:
 
 
 def read_truths(source: Source, options: Options) -> Records:
-    """The rows of the table as truths."""
+    """Read the rows of the table as truths."""
     table, lists = _table(source, known_columns(options))
     return _with_lists(truth_records(table, options), lists)
 
 
 def read_detections(source: Source, options: Options) -> Records:
-    """The rows of the table as detections."""
+    """Read the rows of the table as detections."""
     table, lists = _table(source, known_columns(options))
     return _with_lists(detection_records(table, options), lists)
 
 
 def write_truths(truths: Truths, *, path: Path) -> tuple[Output, list[Loss]]:
-    """Every column, exactly; every image and class in the table's metadata. A row without a class is an image."""
+    """Write every column exactly, and every image and class in the table's metadata.
+
+    An image without truths gets a row without a class.
+    """
     host = Host.of(truths)
     more: dict[str, Any] = {"ignore": host.ignore, "truncated": host.truncated, "area": host.area}
     if truths.kind is not None:
@@ -285,7 +288,7 @@ def write_truths(truths: Truths, *, path: Path) -> tuple[Output, list[Loss]]:
 
 
 def _with_images(table: Any, host: Host, truths: Truths) -> Any:
-    """The table with a row for each image without truths, and with the facts of images."""
+    """Add a row for each image without truths, and the columns with facts of images."""
     arrow = _arrow()
     listed = {
         *host.empty_images,
@@ -331,7 +334,7 @@ def _with_images(table: Any, host: Host, truths: Truths) -> Any:
 
 
 def write_detections(detections: Detections, truths: Truths, *, path: Path) -> tuple[Output, list[Loss]]:
-    """Every column, exactly."""
+    """Write every column, exactly."""
     host = Host.of(detections, truths)
     losses = [*host.angles_lost(), *([] if host.mask is None else [outlines_lost(host.mask)])]
     return {"": _written(host, {"score": host.scores, **host.own_areas()}, path)}, losses

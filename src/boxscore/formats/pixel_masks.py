@@ -1,4 +1,4 @@
-"""Masks that files hold as pixels within a box, and their union with polygons."""
+"""Masks given as pixels within a box, and their union with polygons."""
 
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,11 +15,11 @@ from boxscore.data.validation import RowError
 from boxscore.formats.records import Floats, Ids, Named, Options, Records
 
 MAX_PIXELS = 1 << 28
-"""Largest number of pixels within the box of a mask that is given row by row."""
+"""Maximum number of pixels within the box of a mask that is given row by row."""
 
 
 class Crop(NamedTuple):
-    """The pixels of a mask within a box; all pixels outside of it are off."""
+    """The pixels of a mask within a box; all pixels outside of it are unset."""
 
     left: int
     top: int
@@ -27,7 +27,7 @@ class Crop(NamedTuple):
     """Shape (H, W)."""
 
     def bounds(self) -> tuple[float, float, float, float]:
-        """Left, top, right, bottom of the pixels that are on; without any, the corner of the box."""
+        """Left, top, right, bottom of the set pixels; if there are none, an empty box at the top left corner."""
         rows, columns = np.flatnonzero(self.is_on.any(axis=1)), np.flatnonzero(self.is_on.any(axis=0))
         if not rows.size:
             return self.left, self.top, self.left, self.top
@@ -39,7 +39,7 @@ class Crop(NamedTuple):
         )
 
     def check_inside(self, size: tuple[int, int], location: str) -> None:
-        """Raise `InputError` unless the box is inside of an image of this width and height."""
+        """Raise `InputError` unless the box is inside an image of this width and height."""
         height, width = self.is_on.shape
         if min(self.left, self.top) < 0 or self.left + width > size[0] or self.top + height > size[1]:
             raise InputError(
@@ -48,12 +48,12 @@ class Crop(NamedTuple):
             )
 
     def counts(self, height: int, width: int) -> list[int]:
-        """COCO's run lengths of an image of this size, in which the box must be."""
+        """COCO's run lengths of the mask in an image of this size, which must contain the box."""
         padded = np.pad(self.is_on, ((1, 1), (0, 0))).T.astype(np.int8)
-        column, row = np.nonzero(np.diff(padded, axis=1))  # where runs begin and end, in turn
+        column, row = np.nonzero(np.diff(padded, axis=1))  # starts and ends of runs, alternating
         edges = (self.left + column) * height + self.top + row
         if edges.size:
-            # A run that ends where the next one begins, at the top of the next column, goes on.
+            # Merge a run that ends at the bottom of a column with one that begins at the top of the next.
             inner = edges[1:-1].reshape(-1, 2)
             edges = np.concatenate([edges[:1], inner[inner[:, 0] != inner[:, 1]].reshape(-1), edges[-1:]])
         lengths: list[int] = np.diff(np.concatenate([[0], edges, [height * width]])).tolist()
@@ -63,9 +63,10 @@ class Crop(NamedTuple):
 def drawn(
     parts: Sequence[Sequence[Floats]], crops: Mapping[int, Sequence[Crop]], sizes: Ids, *, keeps_polygons: bool
 ) -> Masks:
-    """The masks of rows that have polygons, pixels or both. `sizes`: height and width. Shape (N, 2).
+    """Draw the masks of rows that have polygons, pixels or both.
 
-    `crops`: the pixels of rows that have some. A polygon is kept only where a row has no pixels.
+    `crops`: pixels by row, only for rows that have any; other rows may keep their polygons. `sizes`: height and width.
+    Shape (N, 2).
     """
     rle: list[Any] = [None] * len(parts)
     of_polygons = [row for row, polygons in enumerate(parts) if polygons]
@@ -88,7 +89,7 @@ def drawn(
 
 @contextlib.contextmanager
 def _rows_among_all(rows: Sequence[int]) -> Iterator[None]:
-    """Errors about some rows name their indices among all rows."""
+    """Translate row indices in errors: index i becomes `rows[i]`."""
     try:
         yield
     except RowError as error:
@@ -96,7 +97,7 @@ def _rows_among_all(rows: Sequence[int]) -> Iterator[None]:
 
 
 def row_major(counts: Sequence[int], left: int, top: int, height: int, width: int) -> Crop:
-    """Pixels within a box from their run lengths row by row; the first run is off. They must be for all its pixels.
+    """Decode run lengths that go row by row through a box; the first run is unset. They must cover the whole box.
 
     >>> row_major([1, 2, 1], left=5, top=7, height=2, width=2).is_on.tolist()
     [[False, True], [True, False]]
@@ -106,7 +107,7 @@ def row_major(counts: Sequence[int], left: int, top: int, height: int, width: in
 
 
 def row_major_counts(is_on: NDArray[np.bool_]) -> list[int]:
-    """The run lengths of pixels row by row; the first run is off.
+    """The run lengths of pixels row by row; the first run is unset.
 
     >>> row_major_counts(np.array([[True, False], [False, True]]))
     [0, 1, 2, 1]
@@ -120,9 +121,9 @@ def row_major_counts(is_on: NDArray[np.bool_]) -> list[int]:
 def with_masks(
     records: Records, parts: Sequence[Sequence[Floats]], crops: Mapping[int, Sequence[Crop]], options: Options
 ) -> Records:
-    """The records with the masks of their rows, which have polygons, pixels or both.
+    """Add masks to records whose rows have polygons, pixels or both.
 
-    Polygons alone are drawn later, when all sizes of images are known; with pixels, the file must have the sizes.
+    If all rows have only polygons, they are drawn later, when image sizes are known; else the file must have the sizes.
     """
     if not crops:
         return replace(records, polygons=Polygons.of(parts))

@@ -1,4 +1,4 @@
-"""What writers of polygons share: the polygons of masks, kept or traced, and what is lost by writing them."""
+"""Shared parts of polygon writers: the polygons of masks, kept or traced, and the losses of writing them."""
 
 from collections.abc import Sequence
 
@@ -13,28 +13,28 @@ from boxscore.formats.records import Floats
 from boxscore.formats.writers import Host, Loss
 
 MIN_POINTS = 3
-"""The fewest points of a polygon that readers take for one."""
+"""Minimum number of points that readers accept as a polygon."""
 _SAME = 1e-6
-"""Boxes that differ by no more than this, in pixels, differ in their last digits."""
+"""Maximum distance in pixels of boxes that differ only in their last digits."""
 
 
 def has_polygons(mask: Masks) -> NDArray[np.bool_]:
-    """Whether a mask has kept the polygons that it was made from. Shape (N,)."""
+    """Whether each mask has kept the polygons that it was drawn from. Shape (N,)."""
     if mask.polygons is None:
         return np.zeros(len(mask), bool)
     return np.asarray(np.diff(mask.polygons.mask_start) > 0)
 
 
 def polygons_of(mask: Masks, row: int) -> list[Floats]:
-    """The polygons that a mask was made from, if they were kept; else those traced around its parts, if it has any."""
+    """The kept polygons of a mask; if none were kept, polygons traced around its parts. Empty for an empty mask."""
     kept = [] if mask.polygons is None else mask.polygons[row]
     return kept or traced(mask, row)
 
 
 def with_enough_points(polygon: Floats, corner: Sequence[float]) -> Floats:
-    """A polygon of at least three points: the last one is repeated. For no polygon at all, `corner` three times.
+    """Repeat the last point until the polygon has three; an empty polygon becomes `corner` three times.
 
-    Both add no pixel.
+    Neither adds a pixel.
 
     >>> with_enough_points(np.array([1.0, 2, 3, 4]), (0, 0)).tolist()
     [1.0, 2.0, 3.0, 4.0, 3.0, 4.0]
@@ -51,23 +51,26 @@ def bounds_of(polygons: Sequence[Floats]) -> list[float]:
 
 
 def outlines_lost(mask: Masks) -> Loss:
-    """The loss of a format that has run lengths and no polygons."""
+    """The loss of a format that has run lengths but no polygons."""
     return outlines_as_runs(int(has_polygons(mask).sum()))
 
 
 def outlines_as_runs(num: int) -> Loss:
-    """The loss of polygons that were kept, and that are written as run lengths."""
+    """The loss of kept polygons that are written as run lengths."""
     return Loss(num=num, what="outline that is run lengths now", plural="outlines that are run lengths now")
 
 
 def shapes_lost(mask: Masks, again: Masks) -> Loss:
-    """The masks that reading gives other pixels or another size. `again`: the masks as they are read."""
+    """The loss of masks that are read back with other pixels or another size. `again`: the masks as read back."""
     num = int((~are_same(mask, again)).sum())
     return Loss(num=num, what="exact shape of a mask", plural="exact shapes of masks")
 
 
 def boxes_lost(columns: Detections | Truths, host: Host, corners: Floats) -> list[Loss]:
-    """The boxes that are not the ones around their polygons, which is what reading gives. `corners`: the latter."""
+    """The losses of boxes that are not the boxes around their polygons, as readers compute them.
+
+    `corners`: the boxes around the polygons.
+    """
     if not any(isinstance(each, Boxes) for each in columns.geometries) or not len(host):
         return []
     distance = np.abs(host.corners() - corners).max(axis=1)

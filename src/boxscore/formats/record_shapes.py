@@ -1,4 +1,4 @@
-"""The shapes of records for some similarities: in pixels, drawn, and as columns take them."""
+"""Prepare the shapes of records as columns: scale them to pixels, draw masks, choose them by similarity."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -15,7 +15,7 @@ from boxscore.formats.records import Ids, Named, Records
 
 
 def in_pixels(records: Records, image: Ids, sizes: Mapping[int, tuple[int, int]]) -> Records:
-    """The records with boxes in pixels."""
+    """Scale boxes, oriented boxes and keypoints from fractions to pixels."""
     if not records.is_normalized or not len(records):
         return records
     seen, code = np.unique(image, return_inverse=True)
@@ -35,7 +35,7 @@ def in_pixels(records: Records, image: Ids, sizes: Mapping[int, tuple[int, int]]
 def masks_in_images(
     records: Records, image: Ids, sizes: Mapping[int, tuple[int, int]], *, keeps_polygons: bool
 ) -> Masks | None:
-    """The masks of records, if they were asked for: as they are, or drawn from polygons."""
+    """The masks of records, drawn from polygons if necessary; None if they were not read."""
     if records.polygons is None:
         return records.mask
     known = np.array([sizes.get(number, (0, 0)) for number in image.tolist()], np.int64).reshape(-1, 2)
@@ -48,7 +48,7 @@ def masks_in_images(
 
 
 def shapes_for(records: Records, mask: Masks | None, iou_types: Sequence[str]) -> dict[str, Any]:
-    """The shapes for some similarities, as columns take them; boxes in pixels."""
+    """Arguments of `Truths` or `Detections` with the shapes that the similarities need. Boxes must be in pixels."""
     upright = {"box": records.box, "box_format": records.box_format}
     boxes: dict[str, Any] = upright if "bbox" in iou_types else {}
     if any(iou_type in OrientedBoxes.iou_types for iou_type in iou_types):
@@ -75,7 +75,7 @@ def shapes_for(records: Records, mask: Masks | None, iou_types: Sequence[str]) -
 
 
 def crowd_index_by_id(records: Records, names: Mapping[int, str] | None) -> dict[int, float] | None:
-    """How crowded each image is, by id."""
+    """The crowd index of each image, by id; None if the file has none."""
     known = records.crowd_index
     if known is None or not isinstance(records.image, Named):
         return None if known is None else dict(known)
@@ -83,5 +83,5 @@ def crowd_index_by_id(records: Records, names: Mapping[int, str] | None) -> dict
 
 
 def first_of(flags: NDArray[np.bool_]) -> int | None:
-    """The index of the first flag that is set."""
+    """The index of the first flag that is set, or None."""
     return int(np.argmax(flags)) if flags.any() else None

@@ -1,4 +1,4 @@
-"""What readers return: the rows of a file before they are joined with anything; and the options of readers."""
+"""The rows of a file before they are joined, as readers return them; and the options of readers."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -29,7 +29,7 @@ class Named:
 
     @classmethod
     def of(cls, values: Sequence[str], *, also: Sequence[str] = ()) -> "Named":
-        """The column of these values; `also`: names without a row.
+        """The column of these values. `also`: names without a row.
 
         >>> Named.of(["b", "a", "b"]).names
         ['b', 'a']
@@ -56,15 +56,15 @@ class RowKeys:
     location: Callable[[int], str]
     """Where a row is, for errors: "val.json: annotation 7 (id 42)", "000001.xml: object 2"."""
     source: str
-    """The path of the file or folder, for errors that are about no single row."""
+    """The path of the file or folder, for errors that are not about a single row."""
     is_position: bool = False
     """Whether labels are indices into a list of classes that is not in the file, as in YOLO's results."""
     has_ultralytics_ids: bool = False
-    """Whether labels are those of Ultralytics' predictions.json: indices plus 1, or COCO's ids."""
+    """Whether labels are numbered as in Ultralytics' predictions.json: indices plus 1, or COCO's ids."""
     image_names: Mapping[int, str] | None = None
-    """Every image by id, with or without rows; None where images have names only, or the file lists none."""
+    """The name of every image by id, with or without rows; None if images have only names, or the file lists none."""
     class_names: Mapping[int, str] | None = None
-    """Every class by label, where the file lists them."""
+    """The name of every class by label, if the file lists them."""
 
     def __len__(self) -> int:
         return len(self.image)
@@ -82,7 +82,7 @@ class OrientedRows(NamedTuple):
         return {"box": bounds_of(self.box, self.box_format), "box_format": "xyxy", "oriented": self}
 
     def scaled(self, scale: Floats) -> "OrientedRows":
-        """Fractions in pixels. `scale`: width and height of each row's image. Shape (R, 2)."""
+        """Convert fractions to pixels. `scale`: width and height of each row's image. Shape (R, 2)."""
         if self.box_format != "xyxyxyxy":
             raise InputError("oriented boxes that are fractions of their image must be corners; got angles")
         return self._replace(box=self.box * np.tile(scale, 4))
@@ -96,16 +96,16 @@ class PoseRows(NamedTuple):
     third: Floats | None
     """The visibility of each point of a truth, the score of each point of a detection. Shape (R, K)."""
     num_labelled: Floats | None = None
-    """How many points are labelled, where the file says so. Shape (R,)."""
+    """Number of labelled points, if the file has it. Shape (R,)."""
     has_boxes: bool = True
     """Whether all boxes of rows are in the file."""
 
     def take(self, rows: Any) -> "PoseRows":
-        """Some of the rows."""
+        """The given rows."""
         return self._replace(**{name: column[rows] for name, column in self._columns().items()})
 
     def scaled(self, scale: Floats) -> "PoseRows":
-        """Fractions in pixels. `scale`: width and height of each row's image. Shape (R, 2)."""
+        """Convert fractions to pixels. `scale`: width and height of each row's image. Shape (R, 2)."""
         return self._replace(point=self.point * scale[:, None])
 
     def of_truths(self, box: Floats, box_format: BoxFormat, area: Floats | None) -> Keypoints:
@@ -124,38 +124,38 @@ class PoseRows(NamedTuple):
 
 
 class CoverageRows(NamedTuple):
-    """Which classes were looked for in which images, as a file has it: one row per image and class."""
+    """The classes verified in each image, as a file has them: one row per image and class."""
 
     image: Key
     label: Key
     is_exhaustive: NDArray[np.bool_] | None = None
-    """Whether every object of the class was annotated; None: it was."""
+    """Whether every object of the class was annotated; None if this holds for all rows."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Records(RowKeys):
-    """The rows of a file as they are: no image or class is looked up, no number is validated."""
+    """The unprocessed rows of a file: no image or class is looked up, no number is validated."""
 
     box: Floats
-    """Shape (R, 4); where a file has other shapes alone, the boxes around them."""
+    """Shape (R, 4); if a file has only other shapes, the boxes around them."""
     box_format: BoxFormat
     mask: Masks | None = None
     """The masks, if they were asked for and need no sizes of images."""
     polygons: Polygons | None = None
-    """The outlines of masks that are drawn once the sizes of their images are known. A row without any has its mask in
-    `mask`; for the others it has no meaning."""
+    """The outlines of masks, which are drawn once the sizes of their images are known. A row without polygons has its
+    mask in `mask`; the `mask` of other rows has no meaning."""
     keypoints: PoseRows | None = None
     """The keypoints, if they were asked for."""
     oriented: OrientedRows | None = None
     """The oriented boxes, if the file has any and they were asked for."""
     crowd_index: Mapping[Any, float] | None = None
-    """How crowded each image is, by id or by name."""
+    """The crowd index of each image, by id or by name."""
     coverage: CoverageRows | None = None
-    """What was looked for; None: every class in every image. Its images and classes are among those of the file."""
+    """The verified images and classes, all of which the file has; None if every class was verified in every image."""
     class_groups: Mapping[Any, str] | None = None
     """The group of each class, by label or by name, where the file has groups."""
     subset: tuple[str, ...] = ()
-    """What the data lacks, in words; see `Truths.subset`."""
+    """Descriptions of the data that is missing; see `Truths.subset`."""
     is_normalized: bool = False
     """Whether boxes and polygons are fractions of their image's width and height."""
     score: Floats | None = None
@@ -165,14 +165,17 @@ class Records(RowKeys):
     truncated: NDArray[Any] | None = None
     area: Floats | None = None
     id: Ids | None = None
-    """Each row's own id, where the format has ids; no number depends on them."""
+    """The id of each row, if the format has ids. Results don't depend on them."""
     image_sizes: Sizes | None = None
-    """By id or by name, as the images have them."""
+    """Sizes by id or by name, whichever identifies the images."""
     terms: Mapping[str, str] | None = None
-    """The file's words for our columns, where they differ."""
+    """The file's names for our columns, if they differ."""
 
     def drawn_masks(self, size: Ids, *, keeps_polygons: bool = False) -> Masks | None:
-        """The masks, if there are any; polygons are drawn into images of these widths and heights. Shape (R, 2)."""
+        """The masks, or None; polygons are drawn into images of the given size.
+
+        `size`: width and height of each row's image. Shape (R, 2).
+        """
         if self.polygons is None:
             return self.mask
         polygons = self.polygons.scaled(size.astype(np.float64)) if self.is_normalized else self.polygons
@@ -189,7 +192,7 @@ class Records(RowKeys):
         return replace(masks, polygons=polygons) if keeps_polygons else masks
 
     def refuse(self, error: InputError) -> InputError:
-        """The same error about a column, with the location in the file and the file's own word for the column."""
+        """The error about a column, with the location in the file and the file's word for the column."""
         if isinstance(error, RowError):
             term = (self.terms or {}).get(error.column, error.column)
             return InputError(f"{self.location(error.row)}: `{term}` {error.rule}")
@@ -197,17 +200,19 @@ class Records(RowKeys):
 
 
 class RowsWarning(UserWarning):
-    """A warning about rows that reading changed or left out."""
+    """A warning about rows that a reader changed or dropped."""
 
     def __init__(self, message: str, *, num: int, what: str, fate: str, location: str) -> None:
         super().__init__(message)
         self.num, self.what, self.fate, self.location = num, what, fate, location
-        """How many rows; what they are, with the count; what was done with them; where the first is."""
+        """Number of rows; their description, with the number; effect of reading on them; location of the first row."""
 
 
 def locations(offsets: Sequence[int] | Ids, describe: Callable[[int, int], str]) -> Callable[[int], str]:
-    """The location of a row among several files. `offsets`: the number of rows before each file; `describe` is called
-    with the index of the file and the index of the row in it.
+    """A function that gives the location of a row among several files.
+
+    `offsets`: the number of rows before each file. `describe`: called with the index of the file and the index of the
+    row in it.
 
     >>> locations([0, 2, 2], lambda file, row: f"file {file}, row {row}")(2)
     'file 2, row 0'
@@ -223,11 +228,11 @@ def locations(offsets: Sequence[int] | Ids, describe: Callable[[int, int], str])
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Options:
-    """What a reader can not find in the file."""
+    """Options of readers: facts that a file may not contain, and what to read of it."""
 
     box_format: BoxFormat | None = None
     is_format_given: bool = False
-    """Whether the format was named, so that its reader need not doubt it."""
+    """Whether the user named the format, so that its reader need not doubt it."""
     sizes: Any = None
     """Sizes of images: id or name -> (width, height), or the path of a list or of the images."""
     names: Any = None
@@ -235,17 +240,17 @@ class Options:
     known_classes: Sequence[str] = ()
     """The classes of the truths, for results whose class is a part of the file name."""
     threads: int | None = None
-    """For readers in compiled code; None: BOXSCORE_THREADS, else all cores that this process may use."""
+    """Number of threads of compiled readers; None: BOXSCORE_THREADS, else all cores that this process may use."""
     iou_types: tuple[str, ...] = ("bbox",)
     """The similarities that the data is read for: masks are read only if one of them needs them."""
     score_key: str = "score"
-    """The score of results that have several; `score` where they have not."""
+    """The key of the score, for results that have several; results without it have `score`."""
     keeps_polygons: bool = False
-    """Whether masks keep the polygons that they are made from, for writing them again."""
+    """Whether masks keep the polygons that they are drawn from, for writing them again."""
     image_labels: Any = None
-    """The path of Open Images' verified labels of images, for truths."""
+    """The path of Open Images' verified image labels, for truths."""
     hierarchy: Any = None
-    """The path of Open Images' hierarchy of classes, which rows are expanded by."""
+    """The path of Open Images' class hierarchy, by which rows are expanded."""
 
     @property
     def has_masks(self) -> bool:

@@ -1,4 +1,4 @@
-"""The table of formats, and which of them a file or folder has."""
+"""The table of formats, and detection of the format of a file or folder."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ Role = Literal["truths", "detections"]
 
 
 class FormatModule(Protocol):
-    """The functions of a format's module. A module defines those that its format needs; a test checks their signatures.
+    """The functions of a format's module. A module defines the ones that its format needs; a test checks signatures.
 
     Readers and writers exist for the roles that the format has, writers only if it `is_written`. A format without a
     `has_…` function has no such shapes.
@@ -45,19 +45,19 @@ class FormatModule(Protocol):
 
     @staticmethod
     def read_truths(source: Source, options: "Options") -> "Records":
-        """The rows of a file or folder as truths."""
+        """Read the rows of a file or folder as truths."""
 
     @staticmethod
     def read_detections(source: Source, options: "Options") -> "Records":
-        """The rows of a file or folder as detections."""
+        """Read the rows of a file or folder as detections."""
 
     @staticmethod
     def write_truths(truths: "Truths", *, path: Path) -> "tuple[Output, list[Loss]]":
-        """The files to write, and what they can't hold. Only writers of formats with `needs_path` take the path."""
+        """The files to write, and the losses. Only writers of formats with `needs_path` take the path."""
 
     @staticmethod
     def write_detections(detections: "Detections", truths: "Truths", *, path: Path) -> "tuple[Output, list[Loss]]":
-        """The files to write, and what they can't hold. Only writers of formats with `needs_path` take the path."""
+        """The files to write, and the losses. Only writers of formats with `needs_path` take the path."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -67,28 +67,28 @@ class Format:
     name: str
     title: str
     truths: str | None = None
-    """What a file or folder of truths looks like; None: the format has no truths."""
+    """Description of a file or folder of truths; None if the format has no truths."""
     detections: str | None = None
-    """The same for detections."""
+    """Description of a file or folder of detections; None if the format has no detections."""
     suffixes: Sequence[str] = ()
     """Suffixes of files that are written in this format."""
     read_suffixes: Sequence[str] = ()
-    """Suffixes of files that may be in this format, alone or in a folder: for others its module is not imported. Empty:
-    the suffix does not tell."""
+    """Suffixes of files that may be in this format, single or in a folder; for others its module is not imported. Empty
+    if any suffix is possible."""
     is_written: bool = True
     needs_path: bool = False
-    """Whether the writers are told the path, as its suffix or its folder matters."""
+    """Whether the writers take the path, because its suffix or its folder matters."""
     has_groups: bool = False
     """Whether its truths may be groups, of kind 3."""
     has_kinds: bool = False
     """Whether its truths have all kinds, groups included."""
     has_coverage: bool = False
-    """Whether it says which classes were looked for in which images."""
+    """Whether its truths have the classes verified in each image."""
     module: str = ""
-    """The module in `boxscore.formats`, if its name is not the format's."""
+    """The module in `boxscore.formats`; empty if it has the name of the format."""
 
     def function(self, verb: str, role: Role) -> Callable[..., Any]:
-        """`read_truths`, `write_detections` and so on."""
+        """The function of the module for a verb and a role, such as `read_truths` or `write_detections`."""
         return getattr(self._module, f"{verb}_{role}")  # type: ignore[no-any-return]
 
     def recognises(self, source: Source, role: Role) -> bool:
@@ -227,17 +227,28 @@ FORMATS: Mapping[str, Format] = {
         ),
     )
 }
-"""Every format, in the order in which they are tried."""
+"""All formats by name, in the order in which detection tries them."""
 
 _DATA_SUFFIXES = (
     *(".json", ".odgt", ".csv", ".tsv", ".npz", ".parquet", ".pq", ".arrow", ".feather", ".xml", ".zip", ".gz"),
 )
 _MAX_FILES = 20
-"""How many files are tried in a folder that has no known format itself."""
+"""Maximum number of files that are tried in a folder that is not itself in a known format."""
 
 
 def detect(path: AnyPath | Source, role: Role) -> str:
-    """The name of the format of a file or folder, by its content and name."""
+    """Detect the format of a file or folder by its content and name.
+
+    Args:
+        path: The file or folder.
+        role: "truths" or "detections".
+
+    Returns:
+        The name of the format.
+
+    Raises:
+        InputError: If no format is recognised.
+    """
     source = path if isinstance(path, Source) else open_source(path)
     found = _recognised(source, role)
     if found is not None:
@@ -250,7 +261,7 @@ def detect(path: AnyPath | Source, role: Role) -> str:
 
 
 def format_by_suffix(path: AnyPath) -> str | None:
-    """The name of the format that a file is written in, by its suffix; None: the suffix does not tell.
+    """The name of the format that a file is written in, by its suffix; None if the suffix does not decide it.
 
     >>> format_by_suffix("truths.csv.gz"), format_by_suffix("labels/")
     ('csv', None)
@@ -260,11 +271,11 @@ def format_by_suffix(path: AnyPath) -> str | None:
 
 
 def find_format(name: str | None, source: Source, role: Role) -> tuple[Source, Format]:
-    """The format to read, given by name or detected, and what to read: the source, or the one file of that folder."""
+    """Find the source to read, the given one or the only data file in it, and its format, by name or by detection."""
     if name is None:
         if (found := _recognised(source, role)) is not None:
             return found
-        # Its suffix, or the other role, may still tell the format. The format's reader then says what is missing.
+        # The suffix, or the other role, may still tell the format; its reader then reports what is missing.
         by_suffix = None if source.is_folder else format_by_suffix(source.name)
         return source, FORMATS[by_suffix or _recognised_by_other_role(source, role) or detect(source, role)]
     each = FORMATS.get(name)
@@ -288,7 +299,7 @@ def format_to_write(name: str | None, path: Path, role: Role) -> Format:
 def _recognised(
     source: Source, role: Role, formats: Iterable[Format] = FORMATS.values()
 ) -> tuple[Source, Format] | None:
-    """The format, and what has it: the source, or, where that is a folder, the only file in it that has one."""
+    """The recognised source and its format: the given source, or the only recognised file in the folder; else None."""
     each = next((each for each in formats if each.recognises(source, role)), None)
     if each is not None:
         return source, each

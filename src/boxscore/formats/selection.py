@@ -1,4 +1,4 @@
-"""Some of the images and classes, by id, by name or by a pattern."""
+"""Select images and classes by id, by name or by a pattern."""
 
 import os
 from collections.abc import Callable, Iterable, Mapping
@@ -18,11 +18,11 @@ from boxscore.data.dataset import Detections, Truths, host_ids, take
 from boxscore.formats.files import open_source
 
 Rule = Callable[[int | str], int | None]
-"""From a value in the detections to an id of the truths, or None."""
+"""A function from a value in the detections to an id of the truths, or None."""
 
 
 def as_known_id(value: int | str, known: Mapping[int, str]) -> int | None:
-    """A number, or a text of digits, as an id; None if it is not one of the known ids."""
+    """The id that a number or a text of digits stands for; None if it is not a known id."""
     if isinstance(value, str):
         if not _is_id(value):
             return None
@@ -35,7 +35,7 @@ def _is_id(text: str) -> bool:
 
 
 def finder(known: Mapping[int, str], key: Callable[[str], str]) -> Rule:
-    """A rule that compares the keys of names; a key that two names have matches neither."""
+    """A rule that compares the keys of names; a key that two names share matches neither."""
     found: dict[str, int | None] | None = None
 
     def find(value: int | str) -> int | None:
@@ -72,7 +72,7 @@ class Selection:
         return (self._key(value) if isinstance(value, str) else value) in self._found
 
     def ids(self, known: Mapping[int, str]) -> list[int]:
-        """The ids that are selected; a value that is not known is an error."""
+        """The selected ids, in the order of the values; an unknown value is an error."""
         keys = (str, base_of, stem_of) if self.kind == "images" else (str, str.casefold)
         by_name: list[Rule] = [finder(known, key) for key in keys]
         ids = []
@@ -113,9 +113,15 @@ def _whole(kind: str, value: Any) -> int:
 
 
 def selected_images(images: Any, path: str | PathLike[str]) -> Selection | None:
-    """The images of a list, of the file of a list, of a pattern, or of a VOC image set of that name.
+    """Selection of the images in a list or in the file of a list, of a pattern, or of the VOC image set of that name.
 
-    The image set is searched in the folder or zip at `path`, and in the parent folder of `path`.
+    Args:
+        images: Ids or names, the path of a list, a pattern like "night_*", or the name of a VOC image set. None selects
+            all images.
+        path: The file, folder or zip of the data. The image set is searched in it, and in its parent folder.
+
+    Returns:
+        The selection; None for all images.
     """
     if images is None or isinstance(images, Selection):
         return images
@@ -136,7 +142,7 @@ def selected_images(images: Any, path: str | PathLike[str]) -> Selection | None:
 
 
 def _image_set(name: str, root: Path) -> str | None:
-    """The text of a VOC image set, if there is one of that name."""
+    """The text of the VOC image set of that name, or None."""
     inside = f"ImageSets/Main/{name}.txt"
     for folder in (root, root.parent):
         if os.path.isfile(folder / inside):  # noqa: PTH113
@@ -149,14 +155,14 @@ def _image_set(name: str, root: Path) -> str | None:
 
 
 def selected_classes(classes: Any) -> Selection | None:
-    """The classes of a list."""
+    """Selection of the classes in a list."""
     if isinstance(classes, str):
         raise InputError(f"`classes` must be a list of names or ids; got {classes!r}")
     return None if classes is None else Selection("classes", classes)
 
 
 def select_truths(truths: Truths, *, images: Selection | None, classes: Selection | None) -> Truths:
-    """The truths of some images and some classes; names and sizes of the others are removed, too."""
+    """Truths of the selected images and classes; names and sizes of the others are removed, too."""
     if images is not None:
         names = _image_names(truths)
         chosen = set(images.ids(names))
@@ -185,14 +191,14 @@ def select_truths(truths: Truths, *, images: Selection | None, classes: Selectio
 
 
 def _part_of(num: int, whole: int, noun: str, plural: str) -> list[str]:
-    """That a number is less than the whole, in words; nothing if it is the whole."""
+    """The text "3 images of 40" for a part; empty for the whole."""
     return [] if num == whole else [f"{count(num, noun, plural)} of {whole:,}"]
 
 
 def select_detections(
     detections: Detections, truths: Truths, *, images: Selection | None, classes: Selection | None
 ) -> Detections:
-    """The detections on some images and of some classes of the truths."""
+    """Detections on the selected images and of the selected classes of the truths."""
     is_selected = np.ones(len(detections), bool)
     if images is not None:
         is_selected &= np.isin(host_ids(detections.image), images.ids(_image_names(truths)))
@@ -202,12 +208,12 @@ def select_detections(
 
 
 def _image_names(truths: Truths) -> Mapping[int, str]:
-    """Every image by id; without names, the ids of the truths."""
+    """Names of all images by id; if the truths have none, the ids that occur, as text."""
     return truths.image_names or {number: str(number) for number in np.unique(host_ids(truths.image)).tolist()}
 
 
 def _class_names(truths: Truths) -> Mapping[int, str]:
-    """Every class by label; without names, the labels of the truths."""
+    """Names of all classes by label; if the truths have none, the labels that occur, as text."""
     return truths.names_by_label or {label: str(label) for label in np.unique(host_ids(truths.label)).tolist()}
 
 
@@ -218,7 +224,13 @@ def select(
     images: Iterable[int | str] | None = None,
     classes: Iterable[int | str] | None = None,
 ) -> tuple[Detections, Truths]:
-    """Both, with some images and some classes only, by id or by name; the others are no longer part of the data.
+    """Select some images and classes of detections and truths; the others are no longer part of the data.
+
+    Args:
+        detections: The detections.
+        truths: The truths, which give the names of images and classes.
+        images: Ids or names of the images; all by default. An unknown one is an error.
+        classes: Ids or names of the classes; all by default. An unknown one is an error.
 
     >>> truths = Truths(image=[0, 1], label=[1, 1], box=[[0, 0, 9, 9]] * 2, image_names={0: "a.jpg", 1: "b.jpg"})
     >>> detections = Detections(image=[0, 1], label=[1, 1], score=[0.9, 0.8], box=[[0, 0, 9, 9]] * 2)

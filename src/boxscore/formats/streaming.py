@@ -1,7 +1,7 @@
-"""Parquet files batch by batch, under ids that hold for all of them.
+"""Read Parquet files batch by batch, with ids that are the same in all of them.
 
-The images and classes of all files are read first, without boxes. So names get the numbers, and detections find the
-images and classes, that they would if all files were one and were read at once.
+The images and classes of all files are read first, without boxes. So images and classes get the same numbers, and
+detections are joined with the same ones, as if all files were read at once.
 """
 
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
@@ -27,12 +27,12 @@ from boxscore.formats.tables import Table
 from boxscore.protocol.protocol import Protocol
 
 _BUFFER = 1 << 20
-"""Bytes of a column that are read from a file at once, however large its row groups are."""
+"""Number of bytes of a column that are read at once, independent of the size of row groups."""
 _KEYS = {*tables.IMAGE_IDS, *tables.IMAGE_NAMES, *tables.LABEL_IDS, *tables.LABEL_NAMES, CLASS_GROUP}
 
 
 def files_of(path: str) -> list[str]:
-    """The Parquet files that a path means: a file, all in a folder, or those that match a pattern; each once.
+    """Sorted Parquet files at a path: the file itself, all in a folder, or all matches of a pattern.
 
     >>> files_of("nowhere/*.parquet")
     Traceback (most recent call last):
@@ -50,7 +50,7 @@ def files_of(path: str) -> list[str]:
 
 
 def num_rows_of(paths: Sequence[str]) -> int:
-    """The number of rows of all files, as their footers have it."""
+    """Total number of rows of the files, from their footers."""
     from pyarrow import parquet
 
     num = 0
@@ -61,7 +61,7 @@ def num_rows_of(paths: Sequence[str]) -> int:
 
 
 def row_bytes(paths: Sequence[str]) -> int:
-    """The memory of a row with a mask or with keypoints: the largest average of any row group of the files."""
+    """Estimated bytes of a row with a mask or keypoints: the largest average over the row groups of the files."""
     from pyarrow import parquet
 
     largest = 0.0
@@ -74,16 +74,16 @@ def row_bytes(paths: Sequence[str]) -> int:
 
 
 class BatchSettings(NamedTuple):
-    """How files are read in batches."""
+    """Settings for reading files in batches."""
 
     num_rows: int
-    """Rows per batch."""
+    """Number of rows per batch."""
     threads: int
-    """With more than one, columns are decoded by the threads of pyarrow."""
+    """If more than one, pyarrow decodes columns in its threads."""
 
 
 def pose_bytes(paths: Sequence[str], options: Options) -> int:
-    """The memory of the keypoints of a row, by the first row of each file: files may store them in less."""
+    """Bytes of a row's keypoints in memory, from the first row of each file; they may take less in the file."""
     most = 0
     for path in paths:
         first = next(read_batches(path, BatchSettings(1, 1), options=options)).columns.get(table_keypoints.NAME)
@@ -99,14 +99,14 @@ def read_batches(
     options: Options | None = None,
     without: Container[str] = (),
 ) -> Iterator[Table]:
-    """The rows of a file, batch by batch.
+    """Read the rows of a file, batch by batch; an empty file gives one empty batch.
 
     Args:
         path: The file.
-        settings: How it is read.
-        only_keys: Without all that is of neither images nor classes.
-        options: The shapes that are read.
-        without: Columns that are not read.
+        settings: Rows per batch and threads.
+        only_keys: Whether to read only the columns of images and classes.
+        options: The shapes to read.
+        without: Columns to skip.
     """
     import pyarrow
 
@@ -128,14 +128,14 @@ def read_batches(
 
 @dataclass(slots=True)
 class Distinct:
-    """The different values of a column, ids or names, collected batch by batch."""
+    """The distinct values of a column, ids or names, collected batch by batch."""
 
     ids: Ids
     names: dict[str, None]
 
     @classmethod
     def none(cls) -> "Distinct":
-        """No values yet."""
+        """An empty collection."""
         return cls(np.zeros(0, np.int64), {})
 
     def add(self, key: Key) -> None:
@@ -147,25 +147,25 @@ class Distinct:
 
     @property
     def key(self) -> Key:
-        """All of them, one row each. If some are names, all are."""
+        """All values, one row each. If some are names, ids become names, too."""
         if not self.names:
             return self.ids
         return Named.of([*self.names, *map(str, self.ids.tolist())])
 
 
 class Lookup:
-    """Ids for the values of a column, whose different values are known."""
+    """Map from the values of a column to ids; the distinct values must be known."""
 
     def __init__(self, values: Key, ids: Ids, is_lost: NDArray[np.bool_] | None = None) -> None:
         self._is_named = isinstance(values, Named)
         names = values.names if isinstance(values, Named) else ()
         self._index_of = {name: index for index, name in enumerate(names)}
-        self._values = values.code if isinstance(values, Named) else values  # ascending, both of them
+        self._values = values.code if isinstance(values, Named) else values  # ascending in both cases
         self._ids = ids
         self._is_lost = np.zeros(ids.size, bool) if is_lost is None else is_lost
 
     def find(self, key: Key) -> tuple[Ids, NDArray[np.bool_]]:
-        """The id of each row, and which have none."""
+        """The id of each row, and which rows have none."""
         if self._is_named and not isinstance(key, Named):
             key = Named.of([str(value) for value in key.tolist()])
         if isinstance(key, Named):
@@ -177,14 +177,14 @@ class Lookup:
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Keys:
-    """The images and classes of some files, and the names that they list."""
+    """The distinct images and classes of some files, and the names that they list."""
 
     image: Key
     label: Key
     image_names: dict[int, str] | None
     class_names: dict[int, str] | None
     class_groups: dict[Any, str] | None
-    """By id or by name."""
+    """Groups by class, which is an id or a name; None if no file has groups."""
     num_rows: int
     source: str
 
@@ -232,7 +232,7 @@ class Keys:
         )
 
     def records(self, key: Key) -> Records:
-        """One row per value, without a box: for the rules that number and join them."""
+        """One row per value, with an empty box, as input of the functions that number and join records."""
         is_image = key is self.image
         nothing = np.zeros(len(key), np.int64)
         return Records(
@@ -256,17 +256,17 @@ def _merge_groups(known: dict[Any, str], more: Mapping[Any, str], path: str) -> 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Numbering:
-    """Ids for the images and classes of truths and detections, the same as when all of it is read at once."""
+    """Ids for the images and classes of truths and detections, equal to the ids if all files were read at once."""
 
     known: Truths
-    """No boxes; the names of all images and classes."""
+    """Truths without boxes, which have the names of all images and classes."""
     truths: tuple[Lookup, Lookup]
-    """For images and for classes."""
+    """Lookups of images and of classes."""
     detections: tuple[Lookup, Lookup]
 
     @classmethod
     def of(cls, truths: Keys, detections: Keys) -> "Numbering":
-        """Truths are numbered, detections are joined to them."""
+        """Number the images and classes of truths, and join detections with them."""
         image, image_names, is_numbered = numbered_images(truths.records(truths.image))
         label, class_names = numbered_classes(truths.records(truths.label))
         known = Truths(
@@ -292,8 +292,10 @@ class Numbering:
 def stream_truths(
     path: str, numbering: Numbering, options: Options, settings: BatchSettings, protocol: Protocol
 ) -> Iterator[tuple[Truths, ImageFacts | None, int]]:
-    """The truths of a file, batch by batch, each with the facts of images that the protocol asks for, and with the
-    number of truths left out: on unlisted images.
+    """Read the truths of a file, batch by batch.
+
+    Each batch comes with the facts of images that the protocol needs, and the number of truths that were dropped
+    because their image is not listed.
     """
     for table in read_batches(path, settings, options=options, without=table_facts.unneeded_columns(protocol)):
         records = tables.truth_records(table, options, has_facts=False)
@@ -308,7 +310,7 @@ def stream_truths(
 
 
 def _facts(table: Table, numbering: Numbering) -> ImageFacts:
-    """The facts of the images of all rows that are listed."""
+    """Read the facts of images from all rows on listed images."""
     _, _, key = tables.image_keys(table)
     facts = table_facts.read_facts(table)
     image, is_lost = numbering.truths[0].find(key)
@@ -339,9 +341,9 @@ def _facts(table: Table, numbering: Numbering) -> ImageFacts:
 def stream_detections(
     path: str, numbering: Numbering, options: Options, settings: BatchSettings, *, is_strict: bool
 ) -> Iterator[tuple[Detections, int]]:
-    """The detections of a file, batch by batch, each with the number of those left out.
+    """Read the detections of a file, batch by batch, each with the number of dropped detections.
 
-    A detection on an image, or of a class, that the truths don't have is left out, or, if `is_strict`, an error.
+    A detection on an image, or of a class, that the truths don't have is dropped or, if `is_strict`, an error.
     """
     for table in read_batches(path, settings, options=options):
         records = tables.detection_records(table, options)

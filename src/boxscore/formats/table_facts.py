@@ -1,15 +1,15 @@
-"""Columns of tables with facts of a row's image or class, beside those of its box.
+"""Columns of tables with facts about the image or the class of a row.
 
 | column | |
 |---|---|
 | `kind` | of a truth: 0 to 3, or regular, difficult, crowd, group |
-| `neg_category_ids` | a list of the classes that were looked for in the image in vain, as the class column has them |
+| `neg_category_ids` | a list of the classes verified as absent from the image, by id or name as in the class column |
 | `not_exhaustive_category_ids` | a list of the classes of which some objects in the image have no truth |
-| `crowd_index` | how crowded the image is |
+| `crowd_index` | the crowd index of the image |
 | `class_group` | the group of the row's class, such as LVIS' rare, common and frequent |
 
-What is said of an image may be in one of its rows, or in all; lists of several rows count together. A row without a
-class is an image without boxes. Text has lists in JSON.
+The facts of an image may be in one of its rows or in all; lists of several rows are combined. A row without a class is
+an image without boxes. In text, lists are JSON.
 """
 
 import json
@@ -35,22 +35,22 @@ NAMES = (KIND, *COVERAGE_KEYS, CROWD_INDEX, CLASS_GROUP)
 
 
 def unneeded_columns(protocol: Protocol) -> set[str]:
-    """The columns of which a protocol asks nothing, where rows are evaluated as they are read."""
+    """The columns that a protocol does not need, for rows that are evaluated while they are read."""
     lists = set() if protocol.federated else {*COVERAGE_KEYS}
     return lists | (set() if protocol.ranges_by == CROWD_INDEX else {CROWD_INDEX})
 
 
 class FactRows(NamedTuple):
-    """Facts of images, as the rows of a table give them."""
+    """Facts of images, by rows of a table."""
 
     crowd_index: Floats | None
-    """NaN where a row has none. Shape (R,)."""
+    """NaN where a row has no value. Shape (R,)."""
     lists: Sequence[tuple[Ids, Key]] | None
-    """Of `neg_category_ids`, then of `not_exhaustive_category_ids`: the row and the class of each entry."""
+    """The row and the class of each entry, for `neg_category_ids`, then for `not_exhaustive_category_ids`."""
 
 
 def read_facts(table: "Table") -> FactRows:
-    """The facts of the images of all rows, with or without a class."""
+    """Read the facts of images from all rows, with or without a class."""
     crowd_index = None
     if CROWD_INDEX in table.columns:
         values = table.values(CROWD_INDEX)
@@ -65,7 +65,7 @@ def read_facts(table: "Table") -> FactRows:
 
 
 def read_kinds(table: "Table") -> Any:
-    """The kinds of truths, uint8; None without their column."""
+    """Read the kinds of truths, as uint8; None if the table has no such column."""
     if KIND not in table.columns:
         return None
     number_of = {name: number for number, name in enumerate(KINDS)} | {str(number): number for number in range(4)}
@@ -80,7 +80,7 @@ def read_kinds(table: "Table") -> Any:
 
 
 def read_class_groups(table: "Table", label: Key) -> dict[Any, str] | None:
-    """The group of each class, by id or name; None without their column."""
+    """Read the group of each class, by id or name; None if the table has no such column."""
     if CLASS_GROUP not in table.columns:
         return None
     keys = [label.names[code] for code in label.code] if isinstance(label, Named) else label.tolist()
@@ -93,7 +93,7 @@ def read_class_groups(table: "Table", label: Key) -> dict[Any, str] | None:
 
 
 def groups_by_label(groups: Mapping[Any, str] | None, names: Mapping[int, str] | None) -> dict[int, str] | None:
-    """The groups of classes that are given by id or by name."""
+    """Groups by label, from groups by id or by name."""
     if groups is None:
         return None
     label_of: dict[Any, int] = {name: label for label, name in (names or {}).items()}
@@ -101,7 +101,7 @@ def groups_by_label(groups: Mapping[Any, str] | None, names: Mapping[int, str] |
 
 
 def _crowd_index(facts: FactRows, image: Key) -> dict[Any, float] | None:
-    """How crowded each image is, by id or name; None if no row says it."""
+    """The crowd index of each image, by id or name; None if the table has no such column."""
     if facts.crowd_index is None:
         return None
     codes, is_given = image.code if isinstance(image, Named) else image, ~np.isnan(facts.crowd_index)
@@ -115,7 +115,7 @@ def _crowd_index(facts: FactRows, image: Key) -> dict[Any, float] | None:
 
 
 def fields_of(table: "Table", image: Key, annotated: tuple[Key, Key], boxes: "Table") -> dict[str, Any]:
-    """The facts of a table of whole images, as fields of `Records`.
+    """Fields of `Records` with the facts of a table that has all rows of its images.
 
     Args:
         table: All rows.
@@ -146,7 +146,7 @@ def _coverage(facts: FactRows, image: Key, annotated: tuple[Key, Key]) -> Covera
 
 
 def _coded(keys: Sequence[Key]) -> tuple[list[Ids], list[str] | None]:
-    """Keys as numbers that are equal where the keys are, and the names that they index; None where they are ids."""
+    """Encode keys as integers, equal for equal keys. Also return the names that they index; None if they are ids."""
     if not any(isinstance(key, Named) for key in keys):
         return [key for key in keys if not isinstance(key, Named)], None
     texts = [

@@ -19,15 +19,15 @@ from boxscore.formats.records import Floats, PoseRows
 NAME = "keypoints"
 """The name of the column."""
 NUM_LABELLED = "num_keypoints"
-"""The name of the column that says how many points of a truth are labelled."""
+"""The name of the column with the number of labelled points of a truth."""
 NAMES = (NAME, NUM_LABELLED)
 TERMS = {"visibility": NAME, "keypoints_scores": NAME}
-"""The names that errors have for our columns."""
+"""The names of our columns in errors."""
 _RULE = "must be a list of numbers x, y, v, x, y, v, …, three for each point"
 
 
 def read_column(column: Sequence[Any] | NDArray[Any], location: Callable[[int], str], source: str) -> PoseRows:
-    """The keypoints of all rows, as many in each."""
+    """Read the keypoints of all rows, each with the same number of points."""
     shape = column.shape if isinstance(column, np.ndarray) else ()
     is_real = isinstance(column, np.ndarray) and column.dtype.kind in "iuf"
     if is_real and len(shape) == 2 and shape[1] and shape[1] % 3 == 0:
@@ -44,7 +44,7 @@ def read_column(column: Sequence[Any] | NDArray[Any], location: Callable[[int], 
 
 
 def _listed(column: Sequence[Any] | NDArray[Any], location: Callable[[int], str]) -> Floats:
-    """The numbers of lists, in JSON or not. Shape (R, K, 3)."""
+    """Read lists of numbers, in JSON or not. Shape (R, K, 3)."""
     rows: list[Floats] = []
     for row, cell in enumerate(column):
         numbers = _numbers(cell)
@@ -59,7 +59,7 @@ def _listed(column: Sequence[Any] | NDArray[Any], location: Callable[[int], str]
 
 
 def _numbers(cell: Any) -> Floats | None:
-    """The numbers of a cell, in one list or one list per point; None if it has others."""
+    """The numbers of a cell, which has one list, or one list per point; None if the cell is invalid."""
     try:
         value = json.loads(cell) if isinstance(cell, str) else cell.tolist() if isinstance(cell, np.ndarray) else cell
         numbers = np.asarray(value, np.float64)
@@ -70,19 +70,19 @@ def _numbers(cell: Any) -> Floats | None:
 
 
 def boxes_around(poses: PoseRows, *, is_truth: bool) -> Floats:
-    """The boxes around points, of truths around the labelled ones, for tables without boxes: xyxy. Shape (R, 4)."""
+    """Boxes around the points (for truths, the labelled points) in xyxy, for tables without boxes. Shape (R, 4)."""
     visibility = poses.third if is_truth else None
     return to_numpy(Keypoints(point=poses.point, visibility=visibility).outer_boxes())
 
 
 def areas_of_boxes(box: Floats, box_format: Any) -> Floats:
-    """The areas of detections that have boxes, too. # as in COCO: the box decides, and not the points"""
+    """Areas of detections that have both boxes and keypoints. # as in COCO: the box decides, and not the points"""
     _, _, width, height = to_xywh(box, box_format)
     return np.asarray(width * height)
 
 
 def lists_of(keypoints: Keypoints) -> Floats:
-    """x, y and the third number of every point; 1 where there is none. Shape (N, 3 K)."""
+    """x, y and the third number of every point; 1 without visibilities and scores. Shape (N, 3 K)."""
     point = to_numpy(keypoints.point).astype(np.float64)
     third = keypoints.score if keypoints.visibility is None else keypoints.visibility
     last = np.ones(point.shape[:2]) if third is None else to_numpy(third).astype(np.float64)
@@ -90,6 +90,6 @@ def lists_of(keypoints: Keypoints) -> Floats:
 
 
 def num_labelled_of(keypoints: Keypoints) -> dict[str, NDArray[np.int64]]:
-    """The column of how many points of truths are labelled, where a file said so."""
+    """The column with the number of labelled points; empty if it was not in a file."""
     labelled = keypoints.num_labelled
     return {} if labelled is None else {NUM_LABELLED: to_numpy(labelled).astype(np.int64)}

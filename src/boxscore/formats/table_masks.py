@@ -1,4 +1,4 @@
-"""Masks in a column of a table: text in JSON, or run lengths as columns of their own.
+"""Masks in tables: a column of JSON text, or run lengths in separate columns.
 
 A cell of text has `{"size": [height, width], "counts": "…"}` as in COCO, or polygons, `[[x, y, x, y, …], …]`.
 """
@@ -19,16 +19,16 @@ from boxscore.formats.records import Floats, Ids
 NAMES = ("segmentation", "mask")
 """Names of the column."""
 ARRAYS = ("mask_counts", "mask_start", "mask_sizes")
-"""Names of the arrays in .npz: the run lengths of all masks, where those of each begin, height and width."""
+"""Names of the arrays in .npz: run lengths of all masks, offset of each mask's run lengths, height and width."""
 _RULE = 'must be {"size": [height, width], "counts": "…"} or polygons [[x, y, x, y, …], …] in JSON'
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class MaskColumn:
-    """Run lengths in columns of their own, which become masks once it is known which rows are wanted."""
+    """A lazy column of masks, read once it is known which rows are needed."""
 
     read: Callable[[Ids | None], Masks]
-    """The masks of some rows, or of all."""
+    """Reads the masks of the given rows; with None, of all rows."""
     num_rows: int
     rows: Ids | None = None
 
@@ -36,28 +36,28 @@ class MaskColumn:
         return self.num_rows if self.rows is None else len(self.rows)
 
     def take(self, rows: Ids) -> "MaskColumn":
-        """Some of the rows."""
+        """The given rows."""
         return replace(self, rows=rows if self.rows is None else self.rows[rows])
 
     def masks(self) -> Masks:
-        """The masks of the rows."""
+        """Read the masks of the rows."""
         return self.read(self.rows)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class CellPlaces:
-    """What errors about cells name, and the sizes of the rows' images, for polygons beside run lengths."""
+    """Column name and row locations for errors about cells, and image sizes for drawing polygons beside run lengths."""
 
     name: str
     location: Callable[[int], str]
     sizes: Sequence[tuple[int, int] | None]
-    """Width and height."""
+    """Width and height of each row's image, or None."""
 
 
 def read_column(
     column: MaskColumn | Sequence[Any], places: CellPlaces, *, keeps_polygons: bool
 ) -> dict[str, Masks | Polygons]:
-    """The masks of a column, as `Records` take them: `mask`, or `polygons` if there are no run lengths."""
+    """Read the masks of a column as fields of `Records`: `mask`, or `polygons` if all cells have polygons."""
     try:
         if isinstance(column, MaskColumn):
             return {"mask": column.masks()}
@@ -77,7 +77,7 @@ def read_column(
 
 
 def _parsed(cell: Any, row: int, places: CellPlaces) -> Any:
-    """The run lengths or the polygons of a cell."""
+    """Parse the run lengths or the polygons of a cell."""
     value = cell
     if isinstance(cell, str):
         try:
@@ -91,7 +91,7 @@ def _parsed(cell: Any, row: int, places: CellPlaces) -> Any:
 
 
 def _polygons(parts: list[Any], row: int) -> list[Floats]:
-    """The polygons of a cell."""
+    """Validate and convert the polygons of a cell."""
     if not parts:
         raise RowError("mask", row, "must have at least one polygon; got none")
     found = []
@@ -118,7 +118,7 @@ def boxes_around(found: Mapping[str, Masks | Polygons]) -> tuple[Floats, BoxForm
 
 
 def masks_of_arrays(arrays: Mapping[str, Any], source: str) -> MaskColumn | None:
-    """The masks in the arrays of an .npz file; None if there are none."""
+    """The masks in the arrays of an .npz file; None if it has none of these arrays."""
     if not any(name in arrays for name in ARRAYS):
         return None
     missing = [name for name in ARRAYS if name not in arrays]
@@ -139,17 +139,17 @@ def masks_of_arrays(arrays: Mapping[str, Any], source: str) -> MaskColumn | None
 
 
 def arrays_of(mask: Masks | None) -> dict[str, Any]:
-    """The arrays of masks, as .npz files have them."""
+    """The arrays of masks for an .npz file; empty without masks."""
     if mask is None:
         return {}
     return dict(zip(ARRAYS, (mask.runs.counts, mask.runs.start, mask.runs.sizes), strict=True))
 
 
 def cells_of(mask: Masks, sizes: Sequence[tuple[int, int] | None], most: int) -> tuple[list[str], int]:
-    """A cell of text for each mask, and the number of those whose polygons, which were kept, are not in it.
+    """A cell of text for each mask, and the number of masks whose kept polygons are not written.
 
-    Polygons are written where the image is known to have the mask's size, so that they are drawn as they were.
-    `most`: the most characters of a cell.
+    Polygons are written only if the image is known to have the mask's size, so that they are drawn the same again.
+    `most`: maximum number of characters of a cell.
     """
     cells, num_lost = [], 0
     for row, rle in enumerate(mask.rle()):

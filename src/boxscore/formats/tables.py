@@ -1,4 +1,4 @@
-"""Tables of any kind to records: the meaning of a column by its name; one row per box."""
+"""Turn tables of any format into records: columns are recognised by name, with one row per box."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -42,7 +42,7 @@ TURNED_BOXES = tuple(
     if box_format == "cxcywh"
     for angle in ("angle", "a", "theta", "rotation")
 )
-"""The columns of oriented boxes: corners; or centre, width, height and angle."""
+"""The columns of oriented boxes with centre, width, height and angle; other oriented boxes have `CORNERS`."""
 KNOWN = frozenset(
     {
         *IMAGE_IDS,
@@ -65,13 +65,13 @@ WRITTEN_BOXES: Mapping[BoxFormat, tuple[str, ...]] = {
     "cxcywh": ("cx", "cy", "w", "h"),
     "xyxyxyxy": CORNERS,
 }
-"""The names that writers give the columns."""
+"""The names that writers give to the columns of boxes."""
 
 Column = Sequence[Any] | NDArray[Any] | MaskColumn
 
 
 def known_columns(options: Options) -> frozenset[str]:
-    """The names of all columns that are read: those of masks and of keypoints only if they are wanted."""
+    """Names of all columns to read; columns of masks and keypoints only if the options ask for them."""
     masks = table_masks.NAMES if options.has_masks else ()
     return KNOWN.union(masks, table_keypoints.NAMES if options.has_keypoints else ())
 
@@ -88,11 +88,11 @@ class Table:
     """Other columns of the source, for errors."""
 
     def find(self, *names: str) -> str | None:
-        """The first of the names that is a column."""
+        """The first of the names that is a column, or None."""
         return next((name for name in names if name in self.columns), None)
 
     def need(self, what: str, *names: str) -> str:
-        """The same; an error if there is none."""
+        """The first of the names that is a column; raise `InputError` if none is."""
         found = self.find(*names)
         if found is None:
             wanted = ", ".join(dict.fromkeys(names))
@@ -166,11 +166,11 @@ class Table:
         return named
 
     def has_boxes(self) -> bool:
-        """Whether there are columns with boxes."""
+        """Whether the table has columns with upright boxes, or a column with lists."""
         return self.find(*LIST_BOXES) is not None or any(all(name in self.columns for name in names) for names in BOXES)
 
     def oriented_boxes(self, options: Options) -> tuple[OrientedRows, tuple[str, ...]] | None:
-        """The oriented boxes and the columns that hold them; None if these are upright boxes."""
+        """The oriented boxes and the columns that hold them; None if boxes are upright."""
         box_format = options.box_format
         if all(name in self.columns for name in CORNERS) and box_format in (None, "xyxyxyxy"):
             return OrientedRows(np.stack([self.floats(name) for name in CORNERS], axis=1)), CORNERS
@@ -225,7 +225,7 @@ class Table:
 
 
 def shown(value: Any) -> str:
-    """A value for an error message, not too long.
+    """Shorten a value for an error message.
 
     >>> shown("x" * 1000)[-4:]
     'xxx…'
@@ -257,9 +257,10 @@ def _is_id(text: str) -> bool:
 
 
 def truth_records(table: Table, options: Options, *, has_facts: bool = True) -> Records:
-    """The rows of a table as truths. A row with neither class nor box is an image without boxes.
+    """Turn the rows of a table into truths. A row without a class is an image without boxes.
 
-    `has_facts`: with crowding and coverage of images and groups of classes, which a batch of rows has only a part of.
+    `has_facts`: read the crowd indices and coverage of images and the groups of classes, too; a batch of rows may have
+    only a part of these.
     """
     image_names, image_sizes, images = image_keys(table)
     if image_names is None and not isinstance(images, Named):
@@ -289,7 +290,7 @@ def truth_records(table: Table, options: Options, *, has_facts: bool = True) -> 
 
 
 def detection_records(table: Table, options: Options) -> Records:
-    """The rows of a table as detections."""
+    """Turn the rows of a table into detections."""
     image_names, sizes, images = image_keys(table)
     score = table.need("score", *SCORES)
     records = _records(table, options, images, image_names, sizes, is_truth=False)
@@ -302,7 +303,7 @@ def detection_records(table: Table, options: Options) -> Records:
 
 
 def image_keys(table: Table) -> tuple[dict[int, str] | None, dict[Any, tuple[int, int]] | None, Key]:
-    """Names by id where there are both, sizes, and the column that identifies images."""
+    """Image names by id, if the table has both; image sizes; and the column that identifies images."""
     name = table.need("image", *IMAGE_IDS, *IMAGE_NAMES)
     images = table.keys(name)
     other = table.find(*IMAGE_NAMES)
@@ -320,7 +321,7 @@ def image_keys(table: Table) -> tuple[dict[int, str] | None, dict[Any, tuple[int
                 f" unknown; got {width[row]:g} and {height[row]:g}"
             )
         codes = images.code if isinstance(images, Named) else images
-        # Writers put 0 where the size is unknown; the last row of an image decides.
+        # Writers put 0 for unknown sizes; the last known size of an image counts.
         known = np.flatnonzero((width >= 1) & (height >= 1))[::-1]
         rows = known[np.unique(codes[known], return_index=True)[1]]
         keys = [images.names[code] for code in codes[rows]] if isinstance(images, Named) else codes[rows].tolist()
@@ -330,7 +331,7 @@ def image_keys(table: Table) -> tuple[dict[int, str] | None, dict[Any, tuple[int
 
 
 def label_keys(table: Table) -> tuple[Key, dict[int, str] | None]:
-    """The column that identifies classes, and names by id where there are both."""
+    """The column that identifies classes, and class names by id, if the table has both."""
     name = table.need("class", *LABEL_IDS, *LABEL_NAMES)
     label = table.keys(name)
     other = table.find(*LABEL_NAMES)
@@ -340,7 +341,7 @@ def label_keys(table: Table) -> tuple[Key, dict[int, str] | None]:
 
 
 def _names_by_id(table: Table, kind: str, ids: Ids, column: str) -> dict[int, str]:
-    """The name that the rows give each id, in order; where no row gives one, the id itself."""
+    """Names by id, ascending; an id that no row names gets itself as text."""
     values = table.values(column)
     try:
         pairs = {*zip(ids.tolist(), values.tolist() if isinstance(values, np.ndarray) else values, strict=True)}
@@ -359,7 +360,7 @@ def _names_by_id(table: Table, kind: str, ids: Ids, column: str) -> dict[int, st
 def merge_names(known: dict[int, str], more: Mapping[int, str], kind: str, location: str) -> None:
     """Add names by id to `known`; an id with two names is an error, which names the location.
 
-    An id as text stands for no name, and may be replaced by one.
+    A name that is only the id as text counts as missing, and may be replaced.
 
     >>> known = {1: "cat"}
     >>> merge_names(known, {1: "dog"}, "class", "t.csv: line 7")
@@ -375,7 +376,7 @@ def merge_names(known: dict[int, str], more: Mapping[int, str], kind: str, locat
 
 
 def boxes_only(table: Table) -> Table:
-    """The rows that have a class; the others are images without boxes."""
+    """The rows that have a class; other rows are images without boxes."""
     has_value = _has_value(table.values(table.need("class", *LABEL_IDS, *LABEL_NAMES)))
     return table if has_value.all() else _take(table, np.flatnonzero(has_value))
 
@@ -445,7 +446,7 @@ def _records(
 
 
 def _keypoints(table: Table, options: Options) -> PoseRows | None:
-    """The keypoints of the rows, if they are wanted and there are any."""
+    """The keypoints of the rows; None if the table has none, or the options do not ask for them."""
     if not options.has_keypoints or table_keypoints.NAME not in table.columns:
         return None
     column = table.columns[table_keypoints.NAME]
@@ -456,7 +457,7 @@ def _keypoints(table: Table, options: Options) -> PoseRows | None:
 def _masks(
     table: Table, options: Options, images: Key, sizes: Mapping[Any, tuple[int, int]]
 ) -> tuple[dict[str, Any], str]:
-    """The masks of the rows, if they are wanted and there are any, and the name of their column."""
+    """Fields of `Records` for masks, if the table has them and the options ask for them; and their column's name."""
     name = table.find(*table_masks.NAMES) if options.has_masks else None
     if name is None:
         return {}, "mask"

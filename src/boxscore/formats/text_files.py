@@ -1,4 +1,4 @@
-"""Text files of Cartucho/mAP and review_object_detection_metrics: one per image, a line per box.
+"""Text files of Cartucho/mAP and review_object_detection_metrics: one file per image, one line per box.
 
 A line is `class left top right bottom`. Detections have their confidence after the class. A truth to be ignored ends in
 `difficult`. Coordinates are pixels, or fractions of the image.
@@ -20,14 +20,14 @@ from boxscore.formats.voc import is_image_set, is_result
 _NO_BOXES = (*NAMES_FILES, "readme.txt", "license.txt", "requirements.txt", "train.txt", "val.txt", "test.txt")
 _DIFFICULT = "difficult"
 _MAX_FILES, _MAX_LINES = 100, 300
-"""How much is read to recognise the format."""
+"""Maximum number of files and lines that are read to recognise the format."""
 
 
 def recognises(source: Source, role: str) -> bool:
     """Whether the lines of a folder's files can only be of this format.
 
-    YOLO's lines begin with an integer and have fractions: `class cx cy w h confidence`. So a class that is no
-    number, or coordinates in pixels, are of this format.
+    YOLO's lines begin with an integer and have fractions: `class cx cy w h confidence`. So a class that is not an
+    integer, or coordinates in pixels, mean this format.
     """
     rows = _sample(source) if source.is_folder else []
     if not rows:
@@ -38,7 +38,7 @@ def recognises(source: Source, role: str) -> bool:
     if not all(name.isdigit() for name, _, _ in parsed):
         return True
     if find_yaml(source, "names") or any("labels" in file.split("/")[:-1] for file in source.files(".txt")):
-        return False  # YOLO's, whatever the numbers are
+        return False  # YOLO's format, whatever the numbers are
     numbers = np.array([values for _, values, _ in parsed])
     box = numbers[:, -4:]
     are_corners = bool((box[:, :2] <= box[:, 2:]).all())
@@ -63,12 +63,12 @@ def _sample(source: Source) -> list[list[str]]:
 
 
 def _is_yolo(words: Sequence[str]) -> bool:
-    """Whether a line has an integer and fractions: YOLO's format, for certain."""
+    """Whether a line has an integer and fractions, and so is certainly YOLO's."""
     return words[0].isdigit() and all(_is_number(word) and abs(float(word)) <= 1 for word in words[1:])
 
 
 def _parsed(words: Sequence[str], role: str) -> tuple[str, list[float], bool] | None:
-    """The class, the numbers, and whether the line ends in `difficult`; None if the line is invalid.
+    """Parse the class, the numbers, and whether the line ends in `difficult`; None if the line is invalid.
 
     A class may have spaces in its name, so the numbers are counted from the end.
     """
@@ -83,7 +83,7 @@ def _parsed(words: Sequence[str], role: str) -> tuple[str, list[float], bool] | 
     if len(values) < num or not name or (len(name) > 1 and _is_number(name[0])):
         return None
     if role == "truths" and len(name) > 1 and _is_number(name[-1]) and abs(float(name[-1])) <= 1:
-        return None  # a confidence: it is a detection
+        return None  # the number is a confidence, so the line is a detection
     return " ".join(name), values, is_difficult
 
 
@@ -96,12 +96,12 @@ def _is_number(word: str) -> bool:
 
 
 def read_truths(source: Source, options: Options) -> Records:
-    """The boxes of every file. Images are numbered by name, classes alphabetically."""
+    """Read the boxes of every file. Images and classes are numbered by name."""
     return Records(**_records(source, options, "truths"))
 
 
 def read_detections(source: Source, options: Options) -> Records:
-    """The boxes of every file with their scores."""
+    """Read the boxes of every file with their scores."""
     return Records(**_records(source, options, "detections"))
 
 

@@ -1,8 +1,8 @@
-"""Ultralytics' predictions.json: COCO's results, but for the ids of classes, and for oriented boxes.
+"""Ultralytics' predictions.json: COCO results with other class ids, and with oriented boxes.
 
 | validated | category_id |
 |---|---|
-| COCO's val2017 (or LVIS) | COCO's own ids, 1 to 90 with ten gaps |
+| COCO's val2017 (or LVIS) | COCO's ids, 1 to 90 with ten gaps |
 | any other dataset | the index of the class in data.yaml, plus 1 |
 """
 
@@ -20,28 +20,29 @@ from boxscore.formats.records import Named, OrientedRows, Records
 from boxscore.formats.selection import Rule, some
 
 _FIRST_ROW = re.compile(rb'\s*\[\s*\{\s*"image_id"\s*:\s*(?:"(?:[^"\\]|\\.)*"|\d+)\s*,\s*"file_name"\s*:')
-"""How the file begins: no other tool is known to write `file_name` there."""
+"""The beginning of the file; no other tool is known to write `file_name` there."""
 _ORIENTED = re.compile(rb'"rbox"\s*:')
 _COCO_GAPS = frozenset((12, 26, 29, 30, 45, 66, 68, 69, 71, 83))
 _COCO_IDS = [number for number in range(1, 91) if number not in _COCO_GAPS]
 _KEYS: dict[str, BoxFormat] = {"poly": "xyxyxyxy", "rbox": "cxcywha:radians"}
-"""The keys of oriented boxes, and their format."""
+"""Box formats of oriented boxes by key."""
 
 
 def is_from_ultralytics(source: Source) -> bool:
-    """Whether the first result looks like one that Ultralytics has written."""
+    """Whether the first result looks like one written by Ultralytics."""
     return source.head is not None and _FIRST_ROW.match(source.head) is not None
 
 
 def are_oriented_results(source: Source) -> bool:
-    """Whether the first results are oriented boxes of Ultralytics."""
+    """Whether the first results are oriented boxes written by Ultralytics."""
     return is_from_ultralytics(source) and _ORIENTED.search((source.head or b"")[:2000]) is not None
 
 
 def class_rule(ids: Iterable[int], known: Mapping[int, str], source: str) -> Rule | None:
-    """The label that each of the file's ids means, where truths number their classes from 0 on, as data.yaml does.
+    """A rule from the file's ids to labels, for truths whose classes are numbered from 0 on, as in data.yaml.
 
-    None: the ids are not Ultralytics', or those of the truths are not from a list; they are compared as they are.
+    None if the ids can't be Ultralytics', or the truths' classes are not numbered from 0 on: ids are then compared
+    unchanged. Ids that may be COCO's as well as indices plus 1 are an error.
 
     >>> rule = class_rule([1, 2], {0: "cat", 1: "dog"}, "predictions.json")
     >>> rule(2)
@@ -56,7 +57,7 @@ def class_rule(ids: Iterable[int], known: Mapping[int, str], source: str) -> Rul
     if has_large:
         label_of = {number: label for label, number in enumerate(_COCO_IDS)}
         return None if has_gaps or max(given) > _COCO_IDS[-1] else lambda value: label_of.get(int(value))
-    if not has_gaps and max(given) > 11:  # the first eleven are the same either way
+    if not has_gaps and max(given) > 11:  # the first eleven ids mean the same in both
         advice = "give `map_classes`, such as 1:0,2:1"
         raise InputError(
             f"{source}: category ids ({some(sorted(given), 3)}) may be COCO's, or indices plus 1; {advice}"
@@ -65,7 +66,7 @@ def class_rule(ids: Iterable[int], known: Mapping[int, str], source: str) -> Rul
 
 
 def read_oriented(source: Source, box_format: BoxFormat | None) -> Records:
-    """The oriented boxes of the file: their corners, or centres, sizes and angles if `box_format` says so."""
+    """Read the oriented boxes of the file: corners, or centres, sizes and angles if `box_format` says so."""
     try:
         rows = json.loads(source.text())
     except ValueError as error:
@@ -95,7 +96,7 @@ def read_oriented(source: Source, box_format: BoxFormat | None) -> Records:
 
 
 def _images(values: Sequence[Any]) -> Any:
-    """Stems, or the numbers that they are."""
+    """The column of images: integer ids, or stems."""
     if all(isinstance(value, int) for value in values):
         return np.array(values, np.int64)
     return Named.of([str(value) for value in values])

@@ -1,4 +1,4 @@
-"""What Ultralytics' `predict` returns, as detections: on the images and classes of truths, or on its own."""
+"""Turn the results of Ultralytics' `predict` into detections, with or without truths to join them with."""
 
 import warnings
 from collections.abc import Iterable, Sequence
@@ -26,13 +26,17 @@ def from_ultralytics(
     iou_type: IouType | Sequence[IouType] | None = None,
     unmatched: Literal["error", "warn"] = "error",
 ) -> Detections:
-    """The detections of a list of Ultralytics' `Results`, or of what `predict(stream=True)` yields.
+    """Turn Ultralytics' `Results` into detections.
 
-    With `truths`, images are joined by the file names of `path`, and classes by their names, as those of a file are by
-    `read_detections`; `unmatched` is the same, too. Without, an image is identified by its file name, as
-    `Truths.from_images(…, image_ids=[names])` does, and labels are the model's own, from 0 on. `iou_type`: the shapes
-    that are read; oriented boxes where the results have them, else boxes. Masks need `predict(retina_masks=True)`,
-    which gives them the size of the image.
+    Args:
+        results: A list of `Results`, a single one, or the generator that `predict(stream=True)` returns.
+        truths: If given, images are joined by the file names in `Results.path`, and classes by their names, as
+            `read_detections` joins them. If not, an image is identified by its file name, as with
+            `Truths.from_images(…, image_ids=[names])`, and labels are the model's, from 0 on.
+        iou_type: The shapes to read; by default oriented boxes if the results have them, else boxes. Masks need
+            `predict(retina_masks=True)`, which gives them the size of the image.
+        unmatched: For detections on an image, or of a class, that the truths do not have: "error" raises `InputError`;
+            "warn" drops them, and a warning says how many.
     """
     given: list[Any] = [results] if is_image_object(results) or not isinstance(results, Iterable) else [*results]
     for index, each in enumerate(given):
@@ -58,7 +62,7 @@ def from_ultralytics(
 def _joined(
     found: Detections, truths: Truths, given: Sequence[Any], names: Sequence[str], unmatched: str
 ) -> Detections:
-    """The detections with the ids and labels of truths."""
+    """Join the detections with the truths: give them the truths' ids and labels, drop or refuse unmatched rows."""
     num_rows = [len(each.boxes if each.obb is None else each.obb) for each in given]
     keys = RowKeys(
         image=Named(code=np.repeat(np.arange(len(given)), num_rows), names=[name.replace("\\", "/") for name in names]),

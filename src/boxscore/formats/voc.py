@@ -22,7 +22,7 @@ _CORNERS = ("xmin", "ymin", "xmax", "ymax")
 
 
 def recognises(source: Source, role: str) -> bool:
-    """Whether it has annotations of VOC, or files with the names of VOC results."""
+    """Whether the source has VOC annotations, or for detections files named like VOC results."""
     if role == "detections":
         names = source.files(".txt") if source.is_folder else [source.name]
         return any(is_result(name) for name in names)
@@ -32,7 +32,7 @@ def recognises(source: Source, role: str) -> bool:
 
 
 def is_result(file: str) -> bool:
-    """Whether the name of a file is that of results: comp*_det_*.txt.
+    """Whether a file is named like results: comp*_det_*.txt.
 
     >>> is_result("results/comp4_det_test_cat.txt"), is_result("labels/000001.txt")
     (True, False)
@@ -58,7 +58,7 @@ def _is_annotation(content: bytes) -> bool:
 
 
 def read_truths(source: Source, options: Options) -> Records:  # noqa: ARG001
-    """The objects in a folder or zip of annotations. Images are numbered by name; classes alphabetically."""
+    """Read the objects in a file, folder or zip of annotations. Images and classes are numbered by name."""
     files = _annotations(source)
     names: list[str] = []
     corners: list[bytes | str] = []
@@ -108,14 +108,14 @@ def _annotations(source: Source) -> list[str]:
 
 
 def _image_names(files: Sequence[str]) -> list[str]:
-    """The stems of the files; if two are the same, all with their folders."""
+    """The stems of the files; if two are equal, all with their folders."""
     stems = [stem_of(file) for file in files]
     return stems if len(set(stems)) == len(stems) else [file.removesuffix(".xml") for file in files]
 
 
 # A fast path for files as VOC and the usual tools write them: a folder is read in a quarter of the time ("VOC" in
-# benchmarks/files.py). The grammar below is a subset of XML: what it matches has the result of the XML parser, and
-# everything else goes to the parser. All repetitions are possessive, so that no input takes more than linear time.
+# benchmarks/files.py). The grammar below is a subset of XML: files that it matches get the same result as from the XML
+# parser, which reads all other files. All repetitions are possessive, so that no input takes more than linear time.
 _SPACE = rb"[ \t\r\n]*+"
 _TEXT = rb"[^<>&\x00-\x08\x0b\x0c\x0e-\x1f]*+"
 _NAME = rb"([^<>&\x00-\x1f]++)"
@@ -143,7 +143,7 @@ _BRANCH = rb"<(?P<branch>%b)>(?:%b<(?P<twig>%b)>%b</(?P=twig)>)*+%b</(?P=branch)
     _OTHER_TAG, _SPACE, _OTHER_TAG, _TEXT, _SPACE,
 )  # fmt: skip
 _CHILD = re.compile(_SPACE + b"(?:%b|%b|%b|%b|([^ \t\r\n][\\s\\S]*+))" % (_OBJECT, _SIZE, _LEAF, _BRANCH))
-"""An element of the root; the last group takes an unknown one, with all that follows."""
+"""A child of the root; the last group matches an unknown one with everything after it."""
 _HEAD = re.compile(
     rb"(?:\xef\xbb\xbf)?+(?:<\?xml version=([\"'])1\.0\1(?: encoding=([\"'])(?i:utf-8)\2)?+ ?\?>)?+"
     rb"%b<annotation(?: verified=\"[a-z]*+\")?+>" % _SPACE
@@ -153,7 +153,7 @@ _Found = tuple[Sequence[Sequence[Any]], tuple[int, int] | None]
 
 
 def _scan(content: bytes) -> _Found | None:
-    """Fast path: objects and size of a file in the subset of XML above, else None."""
+    """Fast path: parse the objects and the size of a file in the subset of XML above; None for other files."""
     head = _HEAD.match(content)
     body, mark, tail = content.rpartition(b"</annotation>")
     if head is None or not mark or tail.strip(b" \t\r\n") or not (content.isascii() or _is_text(content)):
@@ -172,7 +172,7 @@ def _scan(content: bytes) -> _Found | None:
 
 
 def _is_text(content: bytes) -> bool:
-    """Whether it is UTF-8 without the characters that XML does not allow."""
+    """Whether the content is UTF-8 without U+FFFE and U+FFFF, which XML does not allow."""
     try:
         content.decode()
     except UnicodeDecodeError:
@@ -185,7 +185,7 @@ def _positive(width: int, height: int) -> tuple[int, int] | None:
 
 
 def _parse(content: bytes, location: str) -> _Found:
-    """General path: the same for any file."""
+    """General path: parse the objects and the size of any file."""
     root = xml.parse(content, location)
     if root.tag != "annotation":
         raise InputError(f"{location}: must have <annotation> as its root; got <{root.tag}>")
@@ -228,7 +228,7 @@ def _corner_columns(corners: Sequence[Any], location: Any) -> Any:
 
 
 def read_detections(source: Source, options: Options) -> Records:
-    """The rows of all results files in a folder: image, score and four corners in each line."""
+    """Read the rows of all results files in a folder: image, score and four corners in each line."""
     files = [file for file in source.files(".txt") if is_result(file)] if source.is_folder else [""]
     if not files:
         raise InputError(f"{source}: the folder has no results (comp*_det_*_CLASS.txt)")
@@ -299,7 +299,7 @@ def _not_a_result(location: str, line: int, text: bytes) -> InputError:
 
 
 def _class_of(file: str, known: Sequence[str], location: str) -> str:
-    """The longest known class that the file name ends with, as sets have names, too; else what follows the set."""
+    """The longest known class that the file name ends with; else the part after the name of the image set."""
     stem = file.removesuffix(".txt")
     names = [name for name in known if stem.endswith(f"_{name}")]
     if names:
@@ -314,7 +314,7 @@ def _class_of(file: str, known: Sequence[str], location: str) -> str:
 
 
 def write_truths(truths: Truths) -> tuple[Output, list[Loss]]:
-    """`Annotations/STEM.xml` for every image, and `ImageSets/Main/all.txt` with their names."""
+    """Write `Annotations/STEM.xml` for every image, and `ImageSets/Main/all.txt` with their names."""
     host = Host.of(truths)
     box = host.corners()
     stems = host.file_stems()
@@ -358,7 +358,7 @@ def _object(name: str, is_truncated: bool | None, is_difficult: bool, box: Seque
 
 
 def write_detections(detections: Detections, truths: Truths) -> tuple[Output, list[Loss]]:
-    """`comp4_det_test_CLASS.txt` for every class; rows in order."""
+    """Write `comp4_det_test_CLASS.txt` for every class; rows stay in order."""
     host = Host.of(detections, truths)
     box = host.corners()
     stems = host.stems()

@@ -1,4 +1,4 @@
-"""What writers share: columns in host memory, valid file names, and what a format cannot hold."""
+"""Shared parts of writers: columns in host memory, checks of file names, and losses."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -26,7 +26,7 @@ from boxscore.protocol.protocol import GROUP, Protocol
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Loss:
-    """Something that is not in the written file, or not as it was.
+    """A kind of data that is missing in the written file, or changed.
 
     >>> print(Loss(num=12, what="ignore flag"))
     12 ignore flags are lost
@@ -36,16 +36,16 @@ class Loss:
     what: str
     plural: str | None = None
     fate: tuple[str, str] = ("is lost", "are lost")
-    """What happens to it: to one, and to several."""
+    """The verb phrase of the message, singular and plural."""
 
     def __str__(self) -> str:
         return f"{count(self.num, self.what, self.plural)} {self.fate[self.num != 1]}"
 
 
 def without_kinds(truths: Truths, to: Format) -> tuple[Truths, list[Loss]]:
-    """The truths without the kinds, the coverage and the groups of classes that a format does not have, and the losses.
+    """Remove the kinds, the coverage and the class groups that a format does not have; return truths and losses.
 
-    A format without kinds has `ignore` for difficult and crowd in one.
+    A format without kinds has `ignore` for both difficult and crowd.
     """
     losses = []
     if truths.kind is not None and not to.has_kinds:
@@ -86,7 +86,7 @@ class Host:
     oriented: OrientedBoxes | None
     keypoints: Keypoints | None
     has_boxes: bool
-    """Whether boxes were given; else these are the ones around other shapes."""
+    """Whether boxes were given; if not, `box` has the boxes around other shapes."""
     score: Floats | None
     ignore: NDArray[np.bool_] | None
     truncated: NDArray[np.bool_] | None
@@ -102,7 +102,7 @@ class Host:
 
     @classmethod
     def of(cls, columns: Detections | Truths, truths: Truths | None = None) -> "Host":
-        """The columns; those of detections with the names of the truths."""
+        """Copy columns to host memory; `truths` gives the names and sizes for detections."""
         columns_are_truths = isinstance(columns, Truths)
         named = columns if isinstance(columns, Truths) else truths
         if not isinstance(named, Truths):
@@ -110,7 +110,7 @@ class Host:
         keypoints = next((each for each in columns.geometries if isinstance(each, Keypoints)), None)
         has_boxes = any(isinstance(each, Boxes | OrientedBoxes) for each in columns.geometries)
         if not any(isinstance(each, Boxes) for each in columns.geometries):
-            # Files have boxes; those of other shapes alone are the boxes around them.
+            # Files have boxes; if only other shapes were given, write the boxes around them.
             around = Boxes(box=to_numpy(columns.geometry.outer_boxes()))
             if keypoints is not None and keypoints.box is not None and not has_boxes:
                 around, has_boxes = Boxes(box=to_numpy(keypoints.box), box_format="xywh"), True
@@ -161,7 +161,7 @@ class Host:
         return len(self.box)
 
     def masks_lost(self) -> list[Loss]:
-        """The loss of a format that has boxes alone."""
+        """The losses of a format that has only boxes."""
         num = 0 if self.mask is None else len(self.mask)
         return [Loss(num=num, what="mask"), *self.oriented_lost(), *self.keypoints_lost()]
 
@@ -181,12 +181,12 @@ class Host:
         return [Loss(num=len(self.crowd_index), what="crowd index", plural="crowd indices")]
 
     def own_areas(self) -> dict[str, Floats]:
-        """The column `area` of detections with keypoints, where it is not the area of their boxes."""
+        """The column `area` of detections with keypoints, if it is not the area of their boxes."""
         if self.keypoints is None or self.score is None:
             return {}
         area = self.area
         if area is None and self.has_boxes and self.keypoints.num_points != NUM_WHOLEBODY:
-            # Readers take the areas of boxes, as COCO does, where there are any; these are around the points.
+            # If there are boxes, readers take their areas, as COCO does; these areas are of boxes around the points.
             area = to_numpy(self.keypoints.areas(Protocol.named("coco_keypoints"))).astype(np.float64)
         _, _, width, height = to_xywh(self.box, self.box_format)
         if area is None or (self.has_boxes and np.array_equal(width * height, area)):
@@ -194,7 +194,7 @@ class Host:
         return {"area": area}
 
     def angles_lost(self) -> list[Loss]:
-        """The loss of a format that has oriented boxes as corners."""
+        """The loss of a format that stores oriented boxes as corners."""
         is_lost = self.oriented is not None and self.oriented.box_format != "xyxyxyxy"
         what = "angle of a box that has corners now"
         return [Loss(num=len(self) if is_lost else 0, what=what, plural="angles of boxes that have corners now")]
@@ -216,9 +216,9 @@ class Host:
         return sorted(self.image_names) if self.image_names else np.unique(self.image).tolist()
 
     def box_columns(self) -> dict[str, Floats]:
-        """The columns of the box, under the names of their box format; those of oriented boxes are corners.
+        """The columns of the boxes, named after their box format; corners for oriented boxes.
 
-        Keypoints that were given without boxes are written so, too.
+        Empty for keypoints that were given without boxes.
         """
         if self.oriented is not None:
             return dict(zip(WRITTEN_BOXES["xyxyxyxy"], self.quads().T, strict=True))
@@ -227,7 +227,7 @@ class Host:
         return dict(zip(WRITTEN_BOXES[self.box_format], self.box.T, strict=True))
 
     def quads(self) -> Floats:
-        """The corners of oriented boxes as they were given, else turned from x to y. Shape (R, 8)."""
+        """The corners of each box, in the given order if they were given, else turning from x to y. Shape (R, 8)."""
         if self.oriented is None:
             left, top, right, bottom = self.corners().T
             return np.stack([left, top, right, top, right, bottom, left, bottom], axis=1)
@@ -258,7 +258,7 @@ class Host:
         return stems
 
     def file_stems(self) -> dict[int, str]:
-        """The same, for formats with one file per image: hidden files are refused."""
+        """File stems by image, for formats with one file per image: stems of hidden files are refused."""
         stems = self.stems()
         hidden = next((stem for stem in stems.values() if stem.startswith(".")), None)
         if hidden is not None:
@@ -269,7 +269,7 @@ class Host:
         return stems
 
     def fractions(self, box: Floats) -> Floats:
-        """Pixels x, y, x, y, … as fractions of the images' sizes; multiplying gives the same pixels where possible."""
+        """Divide pixels x, y, x, y, … by the images' sizes; multiplying gives the same pixels back where possible."""
         if not len(box):
             return box
         seen, code = np.unique(self.image, return_inverse=True)
@@ -303,7 +303,7 @@ def check_text(text: str, what: str) -> None:
 
 
 def named_classes(host: Host) -> Mapping[int, str]:
-    """The names of classes by label, for formats that identify classes by name: none may be empty."""
+    """Class names by label, for formats that identify classes by name; an empty name is an error."""
     names = host.class_names or {label: str(label) for label in np.unique(host.label).tolist()}
     empty = next((label for label, name in names.items() if not name.strip()), None)
     if empty is not None:
@@ -312,18 +312,18 @@ def named_classes(host: Host) -> Mapping[int, str]:
 
 
 def check_file_name(name: str) -> None:
-    """Raise `InputError` unless a name can be that of a file in a folder."""
+    """Raise `InputError` unless a name is valid as a part of a file name."""
     if not name or name in (".", "..") or any(mark in name for mark in "/\\\0\n\r"):
         raise InputError(f"{name!r} cannot be a part of a file name, which the format needs")
 
 
 def changed(before: Floats, after: Floats) -> int:
-    """The number of boxes that are not exactly equal."""
+    """The number of boxes that are not exactly equal before and after."""
     return int((before != after).any(axis=1).sum()) if len(before) else 0
 
 
 def rounding_of_corners(host: Host, box: Any) -> Loss:
-    """The boxes that change when they are written as corners. `box`: left, top, right, bottom. Shape (R, 4)."""
+    """The loss of boxes whose last digits change in corner format. `box`: left, top, right, bottom. Shape (R, 4)."""
     width, height = sizes(host.box, host.box_format)
     again = np.stack([box[:, 0], box[:, 1], box[:, 2] - box[:, 0], box[:, 3] - box[:, 1]], axis=1)
     before = np.stack([box[:, 0], box[:, 1], width, height], axis=1)
@@ -336,7 +336,7 @@ def rounding_of_corners(host: Host, box: Any) -> Loss:
 
 
 def from_xywh(box: Floats, box_format: BoxFormat) -> tuple[Floats, Floats, Floats, Floats]:
-    """Left, top, width, height in another format. Shapes (R,)."""
+    """Convert left, top, width, height to another format. Shapes (R,)."""
     left, top, width, height = box.T
     if box_format == "xyxy":
         return left, top, left + width, top + height

@@ -1,4 +1,4 @@
-"""XML parsing that refuses document types, and so custom entities; and text that XML can hold."""
+"""Parse XML, refusing document types and so custom entities; validate and escape text for XML."""
 
 import re
 from typing import Any
@@ -9,7 +9,7 @@ from boxscore._support.exceptions import InputError
 
 class _Builder(ElementTree.TreeBuilder):
     def doctype(self, name: str, pubid: Any, system: Any) -> None:  # noqa: ARG002
-        """Called before anything inside the declaration is read."""
+        """Refuse the declaration; called before anything inside it is read."""
         raise _DoctypeError
 
 
@@ -18,7 +18,7 @@ class _DoctypeError(Exception):
 
 
 def parse(content: bytes, location: str) -> ElementTree.Element:
-    """The root element; errors name the location."""
+    """Parse the root element; errors name the location."""
     parser = ElementTree.XMLParser(target=_Builder())
     try:
         parser.feed(content)
@@ -34,7 +34,7 @@ _INVALID = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
 
 
 def is_text(text: str) -> bool:
-    r"""Whether XML can hold a text: it has no place for most control characters.
+    r"""Whether XML can hold a text, which must not have most control characters.
 
     >>> is_text("a & b"), is_text("a\x07")
     (True, False)
@@ -43,14 +43,14 @@ def is_text(text: str) -> bool:
 
 
 def escaped(text: str) -> str:
-    """A text as the content of an element."""
-    from xml.sax.saxutils import escape  # which imports HTTP and TLS, and only writers need it
+    """Escape a text as the content of an element."""
+    from xml.sax.saxutils import escape  # it imports HTTP and TLS, and only writers need it
 
     return escape(text, {"\r": "&#13;"})
 
 
 def quoted(text: str) -> str:
-    r"""A text as the value of an attribute, with its quotes.
+    r"""Escape a text as the value of an attribute, with quotes.
 
     >>> quoted('a "b"\n')
     '\'a "b"&#10;\''

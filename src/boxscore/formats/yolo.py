@@ -50,13 +50,13 @@ from boxscore.formats.yolo_lines import (
 from boxscore.protocol.protocol import Protocol
 
 SIZES = "sizes.csv"
-"""The list of sizes in folders written here, as they have no images."""
+"""The list of sizes in folders written by boxscore, which have no images."""
 _NO_LABELS = (*NAMES_FILES, "train.txt", "val.txt", "test.txt", "readme.txt", "license.txt", "requirements.txt")
 _IMAGES = tuple(IMAGE_SUFFIXES)
 
 
 def recognises(source: Source, role: str) -> bool:
-    """Whether it is data.yaml, or has label files whose lines begin with a class and four numbers."""
+    """Whether the source is data.yaml, or has label files whose lines begin with a class and four numbers."""
     if not source.is_folder:
         return role == "truths" and source.suffix in (".yaml", ".yml")
     files = _label_files(source)
@@ -68,7 +68,7 @@ def recognises(source: Source, role: str) -> bool:
 
 
 def _label_files(source: Source) -> list[str]:
-    """The label files of a folder: those in folders called "labels", if there are such, else all."""
+    """The label files of a folder: the files in folders called "labels" if any, else all but results and lists."""
     files = [file for file in source.files(".txt") if not is_result(file) and not is_image_set(file)]
     inside = [file for file in files if "labels" in file.split("/")[:-1]]
     are_inside = bool(inside) or (source.path.is_dir() and _is_labels(source.path))
@@ -101,7 +101,7 @@ class _Folder:
 
 
 def _key(file: str, kind: str) -> str:
-    """A path without its suffix and without the folder "labels" or "images": the same for an image and its labels.
+    """A path without its suffix and its folder "labels" or "images", which is equal for an image and its labels.
 
     >>> _key("labels/val/a.txt", "labels"), _key("images/val/a.jpg", "images")
     ('val/a', 'val/a')
@@ -148,7 +148,7 @@ def _swapped(path: Path, old: str, new: str) -> Path | None:
 
 
 def _read_yaml_folder(source: Source) -> _Folder:
-    """The labels of the images that `val` in data.yaml names: folders, or lists of images."""
+    """Find the labels of the images that `val` (else `test`, else `train`) in data.yaml names: folders or lists."""
     data = read_yaml(source.text(), str(source))
     given_root = data.get("path") or ""
     if not isinstance(given_root, str):
@@ -194,7 +194,10 @@ def _label_of(image: str) -> str:
 
 
 def read_truths(source: Source, options: Options) -> Records:
-    """The boxes in the label files; polygons by their bounds, or as masks. An image without a label file has none."""
+    """Read the label files: boxes (for polygons their bounds), masks, oriented boxes or keypoints.
+
+    An image without a label file has no truths.
+    """
     folder = _read_source(source) if source.is_folder else _read_yaml_folder(source)
     if not folder.labels:
         raise InputError(f"{source}: the folder has no label files (labels/*.txt)")
@@ -253,7 +256,7 @@ def _class_names(source: Source, options: Options) -> dict[int, str] | None:
 
 
 def read_detections(source: Source, options: Options) -> Records:
-    """The boxes in the label files, the last number of a line as score. Images are those with a file."""
+    """Read the label files; the last number of a line is the score. Only images with a file are listed."""
     if not source.is_folder:
         raise InputError(f"{source}: must be a folder of label files; got a file")
     folder = _read_source(source)
@@ -272,7 +275,7 @@ def read_detections(source: Source, options: Options) -> Records:
 
 
 def _keypoint_shape(source: Source, options: Options) -> KeypointShape | None:
-    """`kpt_shape` of the data.yaml that is read, that gives the names, or that is in the folder or the two above it."""
+    """Read `kpt_shape` from data.yaml: the source, the file of names, or one in the folder or the two above it."""
     found = None
     if not source.is_folder:
         found = read_yaml(source.text(), str(source)), str(source)
@@ -296,7 +299,7 @@ def _keypoint_shape(source: Source, options: Options) -> KeypointShape | None:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Reading:
-    """How lines are read."""
+    """Options for reading lines."""
 
     role: str
     source: str
@@ -308,11 +311,11 @@ class _Reading:
     has_keypoints: bool
     """Whether lines are boxes with keypoints."""
     is_format_given: bool
-    """Whether the format was named, not detected."""
+    """Whether the user named the format; if not, it was detected."""
 
 
 def _records(folder: _Folder, keys: list[str], names: list[str], reading: _Reading) -> dict[str, Any]:
-    """The fields of `Records` for either role, from all lines of all files as one table."""
+    """Fields of `Records` for either role, from the lines of all files as one table."""
     files = [folder.labels[key] for key in keys]
     contents = [
         content.replace(b"\r\n", b"\n").replace(b"\r", b"\n") if b"\r" in content else content
@@ -381,7 +384,7 @@ def _table(
 
 
 def has_masks(source: Source, role: str) -> bool:
-    """Whether a line has more numbers than a box, and is no pose."""
+    """Whether a line has more numbers than a box, and data.yaml declares no keypoints."""
     folder = _read_source(source) if source.is_folder else _read_yaml_folder(source)
     num = 5 if role == "truths" else 6
     if not any(len(line.split()) > num for file in folder.labels.values() for line in folder.read(file).splitlines()):
@@ -391,13 +394,13 @@ def has_masks(source: Source, role: str) -> bool:
 
 
 def has_keypoints(source: Source, role: str) -> bool:  # noqa: ARG001
-    """Whether data.yaml says that lines have keypoints."""
+    """Whether data.yaml declares keypoints."""
     shape = _keypoint_shape(source, Options())
     return shape is not None and shape[0] > 0
 
 
 def write_truths(truths: Truths, *, path: Path) -> tuple[Output, list[Loss]]:
-    """`labels/STEM.txt` for every image, data.yaml as Ultralytics has it, and a list of sizes.
+    """Write `labels/STEM.txt` for every image, Ultralytics' data.yaml, and a list of sizes.
 
     `path`: the folder. If it, or its parent, is called "labels", the label files are directly in it.
     """
@@ -420,7 +423,7 @@ def write_truths(truths: Truths, *, path: Path) -> tuple[Output, list[Loss]]:
 
 
 def _paths(folder: Path) -> dict[str, str]:
-    """The part of data.yaml that tells Ultralytics where the images are, and so where the labels are."""
+    """The entries of data.yaml that locate the images, and so the labels, for Ultralytics."""
     root, inside = folder.absolute(), ["images"]
     if _is_labels(root):
         depth = root.parts[::-1].index("labels")
@@ -433,7 +436,7 @@ def _cell(text: str) -> str:
 
 
 def write_detections(detections: Detections, truths: Truths, *, path: Path) -> tuple[Output, list[Loss]]:
-    """`labels/STEM.txt` for every image with detections, with the score as last number; names in data.yaml."""
+    """Write `labels/STEM.txt` for every image with detections, the score as last number; names in data.yaml."""
     host = Host.of(detections, truths)
     rows = {image: rows for image, rows in host.by_image().items() if rows}
     return _written(detections, host, rows, path, {})
@@ -474,7 +477,7 @@ def _written(
 
 
 def _boxes_as_fractions(host: Host) -> tuple[list[list[float]], list[Loss]]:
-    """The numbers of each box: center, width and height as fractions."""
+    """Center, width and height of each box as fractions, and the loss of digits."""
     left, top, width, height = to_xywh(host.box, host.box_format)
     box = host.box
     if host.box_format != "cxcywh":
@@ -505,10 +508,10 @@ def _check_sizes(host: Host) -> None:
 def _polygons_as_fractions(
     columns: Detections | Truths, host: Host, mask: Masks
 ) -> tuple[list[list[float]], list[Loss]]:
-    """The numbers x, y, x, y, … of each mask's polygon, and what is lost.
+    """The fractions x, y, x, y, … of each mask's polygon, and the losses.
 
-    A mask of several parts, or with holes, becomes one polygon, too: its parts are connected by lines that enclose
-    nothing, as Ultralytics does with COCO's polygons.
+    A mask with several parts or holes becomes one polygon, too: its parts are connected by lines that enclose nothing,
+    as Ultralytics does with COCO's polygons.
     """
     parts = [polygons_of(mask, row) for row in range(len(mask))]
     corners = host.corners().tolist()
@@ -544,12 +547,12 @@ def _polygons_as_fractions(
 
 
 def _one_polygon(polygons: Sequence[Floats], box: Sequence[float]) -> Floats:
-    """All polygons as one; for an empty mask one at the corner of its box that encloses nothing."""
+    """Join polygons into one; an empty mask gets a polygon at the corner of its box that encloses nothing."""
     return with_enough_points(joined(polygons) if polygons else np.zeros(0), box[:2])
 
 
 def _overlap(mask: Masks, whole: list[Floats], is_divided: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Which masks of several polygons have other pixels if these are one: where polygons overlap, a part is off."""
+    """Whether joining the polygons of each mask changes its pixels: where polygons overlap, pixels become unset."""
     rows = np.flatnonzero(is_divided)
     is_overlapping = np.zeros(len(mask), bool)
     own = mask.take(rows)
@@ -559,7 +562,7 @@ def _overlap(mask: Masks, whole: list[Floats], is_divided: NDArray[np.bool_]) ->
 
 
 def _fractions(points: Floats, scale: Floats) -> Floats:
-    """Pixels as fractions of an image's size; multiplying gives the same pixels, or at least draws the same ones."""
+    """Divide pixels by the image's size; multiplying gives the same numbers back, or at least draws the same pixels."""
     fraction = points / scale
     for is_fine in (np.equal, _are_drawn_alike):
         for direction in (np.inf, -np.inf):
@@ -570,14 +573,14 @@ def _fractions(points: Floats, scale: Floats) -> Floats:
 
 
 def _are_drawn_alike(points: Floats, others: Floats) -> NDArray[np.bool_]:
-    """Whether coordinates are drawn at the same place: as in COCO, polygons are drawn on a grid of fifths of pixels."""
+    """Whether coordinates are drawn at the same point: as in COCO, polygons are drawn on a grid of fifths of pixels."""
     return np.asarray(np.trunc(5 * points + 0.5) == np.trunc(5 * others + 0.5))
 
 
 def _poses_as_fractions(
     host: Host, keypoints: Keypoints, boxes: list[list[float]]
 ) -> tuple[list[list[float]], list[Loss]]:
-    """The numbers of each line: those of the box, then x, y and the third number of each point; and what is lost.
+    """The numbers of each line, the box, then x, y and the third number of each point; and the losses.
 
     `boxes`: the numbers of the boxes, as fractions.
     """
@@ -599,7 +602,7 @@ def _poses_as_fractions(
 
 
 def _counts_lost(host: Host, keypoints: Keypoints) -> list[Loss]:
-    """Numbers of labelled points that are not those of the points, and areas of detections that are not theirs."""
+    """The losses of numbers of labelled points and areas of detections that don't follow from the points."""
     num_counts = num_areas = 0
     if keypoints.num_labelled is not None and keypoints.visibility is not None:
         counted = (to_numpy(keypoints.visibility) > 0).sum(axis=1)

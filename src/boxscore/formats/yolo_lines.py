@@ -1,4 +1,4 @@
-"""The general path for lines of YOLO label files: polygons, poses, and the errors of invalid lines."""
+"""General path for lines of YOLO label files: polygons, poses, and errors about invalid lines."""
 
 from collections.abc import Callable, Sequence
 from itertools import chain
@@ -11,18 +11,18 @@ from boxscore.data.geometry.masks import Polygons
 from boxscore.formats.records import Floats, PoseRows
 
 KeypointShape = tuple[int, int]
-"""The number of keypoints per box, and of numbers per keypoint: `kpt_shape` in data.yaml."""
+"""Number of keypoints per box, and of numbers per keypoint: `kpt_shape` in data.yaml."""
 
 _BOM = b"\xef\xbb\xbf"
 _BORDER = 0.01
-"""How far a box may reach beyond its image, as a fraction of the image."""
+"""Distance by which a box may reach beyond its image, as a fraction of the image."""
 _MARGIN = 0.25
-"""How far keypoints may lie outside of their box, as a fraction of the box."""
+"""Distance by which keypoints may lie outside of their box, as a fraction of the box."""
 _MIN_OUT, _MIN_OUT_SHARE, _TIMES_FEWER = 3, 0.1, 10
-"""How many boxes, and which share of them, must leave their images before another order of the numbers is considered;
-and how many times fewer must do so in that order. Detectors seldom predict boxes that leave the image by a percent."""
+"""Number and share of boxes that must leave their images before another order of the numbers is considered, and the
+factor by which fewer must do so in that order. Detectors seldom predict boxes that leave the image by a percent."""
 _MIN_SHARE = 0.8
-"""The share of lines that must look like poses. Of random polygons, less than half do."""
+"""Share of lines that must look like poses. Less than half of random polygons do."""
 
 
 def table_by_line(
@@ -31,10 +31,10 @@ def table_by_line(
     location: Callable[[int], str],
     keypoint_shape: Callable[[], KeypointShape | None],
 ) -> Floats:
-    """Class, cx, cy, w, h and, for detections, the score of every line; of a polygon by its bounds.
+    """Class, cx, cy, w, h and, for detections, the score of every line; the bounds of polygons.
 
-    A pose is `class cx cy w h` and its keypoints, a polygon `class x y x y x y …`. `kpt_shape` tells which;
-    without it the numbers decide, and ambiguous files are refused.
+    A pose is `class cx cy w h` and its keypoints, a polygon `class x y x y x y …`. `kpt_shape` decides which; without
+    it the numbers decide, and ambiguous files are refused.
     """
     has_score = role == "detections"
     rows, scores = [], []
@@ -86,14 +86,17 @@ def poses_by_line(
     location: Callable[[int], str],
     keypoint_shape: Callable[[], KeypointShape | None],
 ) -> tuple[Floats, PoseRows]:
-    """The table of `table_by_line`, and the keypoints of every line: x, y and, if there is one, a third number."""
+    """The table of `table_by_line`, and the keypoints of every line: x, y and a third number.
+
+    Without a third number, it is 1 for points whose coordinates are not negative, else 0.
+    """
     has_score = role == "detections"
     rows = [_numbers(words) for words in lines]
     shape = keypoint_shape() if len(lines) else (1, 3)
     num_words = len(rows[0]) if rows else 8 + has_score
     num = num_words - 5 - has_score
     sizes = [size for size in (3, 2) if num > 0 and num % size == 0 and shape in (None, (num // size, size))]
-    if has_score and shape is not None and not sizes:  # results may have other numbers per keypoint than labels
+    if has_score and shape is not None and not sizes:  # results may have more or fewer numbers per keypoint than labels
         sizes = [size for size in (3, 2) if num == shape[0] * size]
     for row, values in enumerate(rows):
         if len(values) != num_words or not sizes:
@@ -152,7 +155,7 @@ def polygons_by_line(
 
 
 def _no_polygon(words: Sequence[bytes], has_score: bool, location: str) -> InputError:
-    """The error of a line that is no polygon."""
+    """The error about a line that is not a polygon."""
     wanted = "class x y x y x y …" + (" confidence" if has_score else "")
     text = decode_shown(b" ".join(words))
     got = "a box: " if len(words) == (6 if has_score else 5) and _numbers(words) else ""
@@ -180,7 +183,7 @@ def _refusal(words: Sequence[bytes], values: Sequence[float], has_score: bool, l
 def check_order(table: Floats, role: str, location: Callable[[int], str]) -> None:
     """Raise `InputError` if boxes leave their images, and would not if the numbers of a line had another order.
 
-    Lines of the text format, `class confidence cx cy w h` or corners, have as many numbers as YOLO's.
+    Lines of the text format, `class confidence cx cy w h` or with corners, have the same length as YOLO's.
     """
     is_out = _leaves_image(table[:, 1:5])
     num_out = int(is_out.sum())
@@ -213,7 +216,7 @@ def _leaves_image(box: Floats) -> NDArray[np.bool_]:
 
 
 def decode_shown(content: bytes) -> str:
-    """Bytes for an error message, shortened."""
+    """Decode and shorten bytes for an error message."""
     text = content.decode("utf-8", "replace")
     return text if len(text) <= 80 else f"{text[:79]}…"
 
@@ -239,7 +242,7 @@ def _are_poses(
     length = len(rows[0])
     if any(len(row) != length for row in rows):
         return False
-    if length % 2 == 0:  # an even length is no polygon
+    if length % 2 == 0:  # a polygon has an odd length
         return (length - 5) % 3 == 0 and _look_like_poses(rows, 3, has_score)
     is_likely = (length - 5) % 3 == 0 and _look_like_poses(rows, 3, has_score)
     if is_likely and not has_score and any(2 in row[7::3] for row in rows):
@@ -261,7 +264,7 @@ def _are_oriented_boxes(rows: Sequence[Sequence[float]]) -> bool:
 
 
 def _look_like_poses(rows: Sequence[Sequence[float]], size: int, has_score: bool) -> bool:
-    """Whether nearly all lines are a box in the image with keypoints in or near it. `size`: numbers per keypoint."""
+    """Whether most lines are a box in the image with keypoints in or near it. `size`: numbers per keypoint."""
     table = np.array(rows, np.float64)
     center, extent = table[:, 1:3], table[:, 3:5]
     low, high = center - extent / 2, center + extent / 2
