@@ -1,1 +1,1 @@
-"""Likely mistakes of a user, in files and in results."""
+"""Detect likely mistakes of a user in files and in results."""

@@ -1,8 +1,8 @@
-"""A check is a value: the kind of mistake it asks about, a function that finds the evidence, and the words for it.
+"""A check is a value: the kind of a mistake, a function that finds evidence of it, and templates for its description.
 
-`file_checks` and `shape_checks` have the checks of files; `mistakes` has those of detections and truths, which every
-way in asks. Evidence has numbers. Words are a template that the evidence fills, and `Remedies`: an entrance says in its
-own terms how a mistake is corrected.
+`file_checks` and `shape_checks` have the checks of files; `mistakes` has the checks of detections and truths, which
+every entrance runs. Evidence has numbers, which fill the templates. With `Remedies`, each entrance says in its own
+terms how to correct a mistake.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -13,7 +13,7 @@ from boxscore._support.text import count
 
 Severity = Literal["error", "warning", "note"]
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")
-"""error: the evaluation refuses it. warning: it changes the result, or is a likely mistake. note: for information."""
+"""error: the evaluation refuses the file. warning: the result changes, or a mistake is likely. note: information."""
 REFUSED = "the evaluation refuses the file"
 
 Subject = TypeVar("Subject")
@@ -35,16 +35,16 @@ class Evidence:
     """The numbers behind a mistake."""
 
     num: int
-    """The number of rows, images or classes with it."""
+    """Number of rows, images or classes with the mistake."""
     facts: Mapping[str, Any] = field(default_factory=dict)
     """Numbers and names by the placeholders of the template."""
     example: str = ""
-    """The first of them, with its location in the file."""
+    """The first row, image or class with the mistake, with its location in the file."""
     severity: Severity | None = None
-    """Where it is not the severity of the check."""
+    """None: the severity of the check."""
 
     def fill(self, template: str, **names: str) -> str:
-        """The template with the evidence in it."""
+        """Fill the template with the evidence and the given names."""
         numbers = {key: Counted(value) if type(value) is int else value for key, value in self.facts.items()}
         return template.format(**{"num": Counted(self.num), **names, **numbers})
 
@@ -55,39 +55,39 @@ class Finding:
 
     severity: Severity
     kind: str
-    """A short name that stays the same, for programs."""
+    """A short stable name, for programs."""
     file: str
     count: int
-    """The number of rows, images or classes with it."""
+    """Number of rows, images or classes with the problem."""
     title: str
-    """What was found, with the count."""
+    """Description of the problem, with the count."""
     example: str
-    """The first of them, with its location in the file."""
+    """The first row, image or class with the problem, with its location in the file."""
     effect: str
     """The effect on the result."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Values that JSON has."""
+        """Convert to a dict for JSON."""
         return asdict(self)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Check(Generic[Subject]):
-    """One question, its evidence and its words."""
+    """A kind of mistake, the search for its evidence, and its description."""
 
     kind: str
-    """A short name that stays the same, for programs."""
+    """A short stable name, for programs."""
     find: Callable[[Subject], Iterable[Evidence]]
-    """Yield the evidence, if there is any."""
+    """Yields evidence of the mistake, if any."""
     title: str
-    """Template of what was found."""
+    """Template of the description."""
     effect: str = ""
     """Template of the effect on the result."""
     severity: Severity = "warning"
 
 
 def ask(checks: Sequence[Check[Subject]], subject: Subject, file: str) -> list[Finding]:
-    """The findings of all checks about the rows of a file, in the order of the checks."""
+    """Run all checks on the rows of a file; findings are in the order of the checks."""
     return [
         Finding(
             severity=found.severity or check.severity,

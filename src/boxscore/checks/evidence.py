@@ -1,7 +1,7 @@
-"""Evidence of likely mistakes in numbers: units, formats, precision, labels, overlaps, resizing; all thresholds.
+"""Find evidence of likely mistakes in arrays: units, formats, precision, labels, overlaps, resizing; all thresholds.
 
-Functions take arrays and give values, not words, so that files, batches and results are judged alike.
-`boxscore.checks.suspicion` has the evidence that counts per class give, without NumPy.
+Functions take arrays and return values, not messages, so that files, batches and results are judged alike.
+`boxscore.checks.suspicion` has the evidence from counts per class, without NumPy.
 """
 
 from collections import Counter
@@ -24,34 +24,34 @@ Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
 MIN_BOXES = 10
-"""Fewer boxes than this say nothing about format, unit, precision and labels."""
+"""Minimum number of boxes to judge format, unit, precision and labels."""
 MIN_PIXELS = 10
-"""Boxes with a number above this are in pixels, where boxes of the other side look like fractions."""
+"""Boxes with a number above this are in pixels, if the boxes of the other side look like fractions."""
 MIN_MISPLACED = 0.3
-"""The share of shapes that must be impossible as they are read."""
+"""Minimum share of shapes that must be impossible as they are read."""
 MIN_FITTING = 0.95
-"""The share of shapes that must be possible if they are read another way."""
+"""Minimum share of shapes that must be possible in the other interpretation."""
 
 IOU = 0.5
 MAX_DETECTIONS = 3000
-"""At most this many detections are examined."""
+"""Maximum number of detections that are examined."""
 MIN_OVERLAPS = 3
-"""Fewer overlaps than this may be chance."""
+"""Minimum number of overlaps; fewer may be chance."""
 MIN_SHARE = 0.2
-"""The share of the detections that must overlap truths for an interpretation to be right."""
+"""Minimum share of detections that must overlap truths if an interpretation is right."""
 CLEAR_SHARE = 0.8
-"""The share of them that leaves no doubt."""
+"""Share of overlapping detections that leaves no doubt."""
 MIN_RATIO = 4
-"""How many times as many must overlap, or agree, as without the interpretation."""
+"""Minimum ratio of the overlaps, or agreements, with and without the interpretation."""
 LARGEST_COORDINATE = 1e9
-"""Boxes beyond it overlap nothing."""
+"""Boxes with larger coordinates are treated as invalid, and overlap nothing."""
 
 
 # Units.
 
 
 def have_different_units(box: Floats, other: Floats) -> bool:
-    """Whether the first boxes are fractions of the image's size, and the others pixels."""
+    """Whether `box` looks like fractions of the image's size, and `other` like pixels."""
     if not len(box) or not len(other):
         return False
     return look_like_fractions(box) and not look_like_fractions(other) and bool(np.abs(other).max() > MIN_PIXELS)
@@ -73,19 +73,19 @@ class OtherFormat(NamedTuple):
     is_bad: Flags
     """Which boxes are impossible, or unlikely, in the declared format. Shape (N,)."""
     why: str
-    """The property that they have in the declared format."""
+    """The property of these boxes in the declared format, as a verb phrase."""
 
 
 def find_other_format(
     box: Floats, declared: BoxFormat, size: Floats | None = None, *, is_truths: bool
 ) -> OtherFormat | None:
-    """The format that boxes look like, if it is not the declared one.
+    """The format that boxes look like, if it is not the declared one; else None.
 
     Args:
         box: Finite numbers. Shape (N, 4).
         declared: The format in which they are read.
-        size: Width and height of each box's image, NaN where unknown; None: all unknown. Shape (N, 2).
-        is_truths: Whether they are truths. A network that is not trained yet may put its boxes anywhere.
+        size: Width and height of each box's image, NaN where unknown; None if all are unknown. Shape (N, 2).
+        is_truths: Whether the boxes are truths. An untrained network may put its boxes anywhere.
     """
     if len(box) < MIN_BOXES:
         return None
@@ -115,8 +115,8 @@ def find_other_format(
 def look_like_corners(box: Floats, box_format: BoxFormat) -> bool:
     """Whether boxes that are read as positions and sizes look like xyxy.
 
-    Of corners, x2 >= x1 always. Of sizes, some are smaller than the position; not if all boxes fill most of their
-    images, but then few are only a little larger.
+    Corners always have x2 >= x1. Some sizes are smaller than the position, unless all boxes fill most of their images;
+    but then few sizes are only a little larger than the position.
     """
     if box_format == "xyxy" or len(box) < MIN_BOXES or (box[:PREFIX, 2:] < box[:PREFIX, :2]).any():
         return False
@@ -134,14 +134,14 @@ def corners_of(box: Floats, box_format: BoxFormat) -> Floats:
 # Precision.
 
 _NUM_BITS = {"bfloat16": _compiled.BFLOAT16_BITS, "float16": _compiled.FLOAT16_BITS}
-"""Significant bits of a number."""
+"""Number of significant bits by type."""
 
 
 def rounded_to(values: Floats) -> str | None:
     """The narrowest type of 16 bits that numbers were rounded to; None if they have more digits, or fewer.
 
-    All of them fit in its bits, and small ones need the last bit as often as large ones. Whole pixels and halves fit,
-    too, but small ones have fewer bits than large ones.
+    All numbers fit in its bits, and small numbers need the last bit as often as large ones. Whole and half pixels fit,
+    too, but then small numbers have fewer bits than large ones.
 
     >>> values = np.random.default_rng(0).uniform(0, 640, 100)
     >>> rounded_to(values), rounded_to(values.astype(np.float16)), rounded_to(np.round(values))
@@ -161,13 +161,13 @@ def rounded_to(values: Floats) -> str | None:
 
 
 def _fits(values: Floats, bits: int) -> bool:
-    """Whether no number has more significant bits."""
+    """Whether no number has more than `bits` significant bits."""
     digits = _digits(values, bits)
     return bool((digits == np.floor(digits)).all())
 
 
 def _digits(values: Floats, bits: int) -> Floats:
-    """The significant digits of numbers, of so many bits, as integers; with a fraction where there are more."""
+    """The first `bits` significant bits of numbers as integers; with a fraction if a number has more bits."""
     return np.ldexp(np.frexp(values.astype(np.float64))[0], bits)
 
 
@@ -175,7 +175,7 @@ def _digits(values: Floats, bits: int) -> Floats:
 
 
 def best_rows(score: Floats, num_truths: int) -> Ids:
-    """The rows with the highest scores, ascending: as many as there are truths, within limits."""
+    """The `num_truths` rows with the highest scores, ascending; at least `MIN_OVERLAPS`, at most `MAX_DETECTIONS`."""
     num = min(max(num_truths, MIN_OVERLAPS), MAX_DETECTIONS, len(score))
     if num == len(score):
         return np.arange(num)
@@ -183,16 +183,19 @@ def best_rows(score: Floats, num_truths: int) -> Ids:
 
 
 def is_better(num: int, num_before: int, num_rows: int) -> bool:
-    """Whether an interpretation is right: `num` of the rows overlap truths with it, `num_before` without it."""
+    """Whether an interpretation is likely right.
+
+    `num` of `num_rows` rows overlap truths with it, `num_before` without it.
+    """
     if num < max(MIN_OVERLAPS, MIN_SHARE * num_rows):
         return False
     return num >= MIN_RATIO * num_before or (num >= CLEAR_SHARE * num_rows and num >= 2 * num_before)
 
 
 def find_overlaps(detections: Any, truths: Any) -> tuple[Ids, Ids]:
-    """The rows of detections that have an IoU of at least 0.5 with a truth, and the truth of the largest IoU.
+    """The detections that have an IoU of at least 0.5 with a truth, and for each the truth with the largest IoU.
 
-    Both are given as `one_class` or `boxes_on` makes them: classes do not matter.
+    `detections` and `truths` come from `one_class` or `boxes_on`, so that classes do not matter.
     """
     found = nearest(detections, truths, Protocol.named("coco"), 1)
     rows = np.flatnonzero(found.own_iou >= IOU)
@@ -200,7 +203,7 @@ def find_overlaps(detections: Any, truths: Any) -> tuple[Ids, Ids]:
 
 
 def one_class(columns: Detections | Truths) -> Any:
-    """Detections or truths as they are, all of one class."""
+    """Detections or truths with the same label in all rows."""
     label = np.zeros(len(columns), np.int64)
     if isinstance(columns, Truths):
         return side(replace(columns, label=label, class_names=None), np.ones(len(columns), bool))
@@ -208,7 +211,7 @@ def one_class(columns: Detections | Truths) -> Any:
 
 
 def boxes_on(kind: type[Detections] | type[Truths], image: Ids, corner: Floats) -> Any:
-    """Detections or truths of one class with these corners, of which invalid boxes are not used."""
+    """Detections or truths of one class with these corners; invalid boxes are excluded."""
     is_in_range, is_ordered = np.abs(corner) <= LARGEST_COORDINATE, corner[:, :2] <= corner[:, 2:]
     is_valid = np.asarray(np.concatenate([is_in_range, is_ordered], axis=1).all(axis=1))
     columns: dict[str, Any] = {"image": image, "label": np.zeros(len(image), np.int64)}
@@ -224,9 +227,9 @@ class LabelReading(NamedTuple):
     """An interpretation of labels."""
 
     name: str
-    """Labels look like this if it is right."""
+    """Description of the labels, such as "one too low"."""
     label: Ids
-    """The labels that are then meant. Shape (N,)."""
+    """The labels under this interpretation. Shape (N,)."""
     remedy: str
 
 
@@ -246,18 +249,20 @@ class ShiftedLabels(NamedTuple):
 
 
 SHIFTED = "of {overlaps} that overlap a truth, {then} would be of its class, and {now} are now"
-"""The evidence of shifted labels, in words."""
+"""Template of the evidence of shifted labels."""
 
 
 def labels_at(order: Ids, index: Ids) -> Ids:
-    """The classes at these indices; an impossible label where the index is invalid."""
+    """The classes at these indices; the smallest int64 for invalid indices."""
     is_valid = (index >= 0) & (index < order.size)
     none = np.iinfo(np.int64).min
     return np.where(is_valid, order[np.where(is_valid, index, 0)], none) if order.size else np.full(index.shape, none)
 
 
 def label_readings(label: Ids, order: Ids, *, is_position: bool = False) -> list[LabelReading]:
-    """Every other interpretation of labels. `order`: the classes, ascending; `is_position`: labels are indices into it.
+    """All other interpretations of labels.
+
+    `order`: the classes, ascending. `is_position`: whether labels are indices into `order`.
 
     >>> [each.name for each in label_readings(np.array([0, 1]), np.array([1, 17]))][:2]
     ['one too low', 'one too high']
@@ -275,7 +280,7 @@ def label_readings(label: Ids, order: Ids, *, is_position: bool = False) -> list
         LabelReading("like indices into the list of classes, from 0", labels_at(order, label), at_index),
         LabelReading("like indices into the list of classes, from 1", labels_at(order, label - 1), at_index),
     ]
-    # The ids of classes may have gaps: the next class is not always one more.
+    # The ids of classes may have gaps: the next class does not always have the next id.
     if np.isin(label, order).all():
         index = np.searchsorted(order, label)
         readings += [
@@ -310,7 +315,7 @@ def find_shifted_labels(
 
 
 def find_label_shift(label: Ids, truth_label: Ids) -> int | None:
-    """1 or -1 if no label is among the others', and most would be with this added."""
+    """1 or -1, if no label is a truth's label, and adding it would reach most of the truths' labels; else None."""
     if min(len(label), len(truth_label)) < MIN_BOXES // 2 or np.isin(label[:PREFIX], truth_label[:PREFIX]).any():
         return None
     labels, truth_labels = set(label.tolist()), set(truth_label.tolist())
@@ -323,7 +328,10 @@ def find_label_shift(label: Ids, truth_label: Ids) -> int | None:
 
 
 def find_label_mapping(label: Ids, wanted: Ids) -> list[tuple[int, int]]:
-    """The class of the truths that each label overlaps, if it is nearly always the same, and another for each label."""
+    """Pairs of a label and the class of the truths that its boxes overlap, where they differ.
+
+    Empty unless most overlaps are with the main class of their label, and most labels have different main classes.
+    """
     pairs: list[tuple[int, int]] = []
     num_right = 0
     for each in np.unique(label).tolist():
@@ -337,17 +345,17 @@ def find_label_mapping(label: Ids, wanted: Ids) -> list[tuple[int, int]]:
 
 # Resizing. A network's input is resized, and often padded to a square (letterboxing). A detection in its pixels has
 # the size of its truth times one factor per axis. So each pair of a detection and a truth in one image proposes
-# factors, and a pair that does not belong together rarely has its centers agree with them. The factors on which
-# different objects agree are the resizing: one for all images, or one per image where images have different sizes.
+# factors; if the two do not belong together, their centers rarely agree with these factors. The factors on which
+# different objects agree are the resizing: one for all images, or one per image if images have different sizes.
 
 MAX_BOXES = 20
-"""Boxes per image and side that are examined."""
+"""Maximum number of boxes per image and side that are examined."""
 MAX_PROPOSALS = 60
-"""Proposals per image that are examined."""
+"""Maximum number of proposals per image that are examined."""
 MAX_OFFSET = 0.15
-"""How far apart the centers of a pair may be, relative to the truth's width and height."""
+"""Maximum distance of the centers of a pair, relative to the truth's width and height."""
 MAX_SKEW = 0.12
-"""How much the logarithms of two factors may differ if these are one."""
+"""Maximum difference of the logarithms of two factors that count as equal."""
 BIN = 0.06
 """The width of the bins in which the logarithms of factors are counted."""
 
@@ -356,13 +364,13 @@ class Resizing(NamedTuple):
     """A resizing that would explain the detections."""
 
     corner: Floats
-    """The detections without it. Shape (D, 4), xyxy."""
+    """The detections with the resizing undone. Shape (D, 4), xyxy."""
     num_fitted: int
-    """Overlaps that prove nothing, as the factors were chosen to make them."""
+    """Number of overlaps that prove nothing, as the factors were chosen to produce them."""
     factors: Floats
-    """What boxes must be multiplied by, x and y; per image, the range that most factors are in. Shape (2,)."""
+    """Factors for the boxes in x and y; if images differ, the range of most of their factors. Shape (2,)."""
     is_common: bool
-    """Whether the factors are those of all images."""
+    """Whether all images have the same factors."""
     is_padded: bool = False
     """Whether boxes must be shifted by the image's padding, too."""
 
@@ -394,7 +402,7 @@ class _Image(NamedTuple):
         return np.asarray(every[np.isfinite(every).all(axis=1) & (every[:, :2].min(axis=1) > 0)])
 
     def best(self, proposals: Floats) -> Floats:
-        """The proposal under which most objects are found. Shape (4,)."""
+        """The proposal under which most objects overlap. Shape (4,)."""
         proposals = proposals[:: -(-len(proposals) // MAX_PROPOSALS)]
         is_overlap = _iou(_moved(self.corner, proposals[:, np.newaxis]), self.truth[np.newaxis]) >= IOU
         num = np.minimum(is_overlap.any(axis=1).sum(axis=1), is_overlap.any(axis=2).sum(axis=1))
@@ -402,9 +410,10 @@ class _Image(NamedTuple):
 
 
 def find_resizings(image: Ids, corner: Floats, truth_image: Ids, truth_corner: Floats) -> Iterator[Resizing]:
-    """Yield the likeliest resizings: one for all images, and one with other factors for each image.
+    """Yield the likeliest resizings: one with the same factors for all images, and one with factors per image.
 
-    The caller judges whether enough detections overlap truths without it. Corners are xyxy, shape (D, 4) and (G, 4).
+    The caller judges whether enough detections overlap truths once it is undone. Corners are xyxy, shapes (D, 4) and
+    (G, 4).
     """
     images = list(_images(image, corner, truth_image, truth_corner))
     proposals = [each.proposals() for each in images]
@@ -434,13 +443,13 @@ def _images(image: Ids, corner: Floats, truth_image: Ids, truth_corner: Floats) 
 
 
 def _most_common(proposals: Sequence[Floats]) -> Floats | None:
-    """The factors, (x, y), that most proposals without padding have, of any image; None without proposals."""
+    """The factors (x, y) that most proposals without padding share, over all images; None without such proposals."""
     each = np.concatenate([np.zeros((0, 4)), *proposals])
     logs = np.log(each[~each[:, 2:].any(axis=1), :2])
     if not len(logs):
         return None
     num = Counter((x, y) for x, y in np.round(logs / BIN).astype(np.int64).tolist())
-    # With the bins around it, as factors at the border of two bins are in both.
+    # Count the neighbouring bins, too, as equal factors may fall into two bins.
     around = [(x, y) for x in (-1, 0, 1) for y in (-1, 0, 1)]
     top = max([*num], key=lambda each: sum(num[each[0] + x, each[1] + y] for x, y in around))
     is_near = np.abs(logs - np.multiply(top, BIN)).max(axis=1) <= 1.5 * BIN
@@ -448,7 +457,7 @@ def _most_common(proposals: Sequence[Floats]) -> Floats | None:
 
 
 def _moved(corner: Floats, proposal: Floats) -> Floats:
-    """Boxes times the scale of a proposal plus its shift."""
+    """Multiply boxes by the scale of a proposal and add its shift."""
     return np.asarray(corner * proposal[..., [0, 1, 0, 1]] + proposal[..., [2, 3, 2, 3]])
 
 

@@ -1,4 +1,4 @@
-"""Checks of the rows of files: of either file, of truths with LVIS' lists, and of detections beside their truths."""
+"""Checks of the rows of files: of any file, of truths and LVIS' lists, and of detections joined with their truths."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -29,13 +29,13 @@ from boxscore.formats.joining import look_like_pixels
 from boxscore.formats.records import Floats, Ids, Named
 
 MAX_TINY = 4
-"""In images of this width or height, small numbers may be pixels."""
+"""In images of at most this width or height, small numbers may be pixels."""
 AREA_EFFECT = "the area decides between small, medium and large, so the results of these ranges change"
 _OTHER_CLASSES = "detections are compared with truths of other classes, so AP is near 0"
 _OR_LEFT_OUT = f"{REFUSED}; with --unmatched warn, it leaves them out"
 
 
-# Rows of either file.
+# Rows of any file.
 
 
 def _no_rows(rows: FileRows) -> Iterable[Evidence]:
@@ -62,14 +62,14 @@ def _zero_size(rows: FileRows) -> Iterable[Evidence]:
 
 
 def overlaps_nothing(rows: FileRows) -> str:
-    """The effect of shapes without area."""
+    """Text for the effect of shapes without area."""
     return rows.of_role(
         "no detection can overlap it, so each is a miss", "it overlaps no truth, so each is a false positive"
     )
 
 
 def _is_outside(rows: FileRows) -> tuple[Flags, Flags, str]:
-    """Which boxes are outside of their image, completely and in part, and by how much boxes may be."""
+    """Which boxes are completely outside of their image, which partly, and the tolerance as text."""
     is_valid = rows.is_finite & (rows.extent >= 0).all(axis=1)
     slack, shown = (0.01, "a hundredth of it") if rows.records.is_normalized else (1.0, "a pixel")
     is_beyond = is_valid & reaches_beyond(rows.corner, rows.size, slack)
@@ -128,13 +128,13 @@ def _fractions_as_pixels(rows: FileRows) -> Iterable[Evidence]:
 def fractions_in(
     rows: FileRows, values: Floats, is_used: Flags, show: Callable[[int], str] | None = None
 ) -> Iterable[Evidence]:
-    """Evidence that numbers in a format of pixels are fractions of the image's size.
+    """Evidence that numbers in a format of pixels are fractions of the image's size; empty if they are not.
 
     Args:
         rows: The rows of a file.
         values: The numbers of each row. Shape (R, …).
-        is_used: Which of them are meant. Shape (R,) or that of `values` without its last axis.
-        show: Text that shows one row.
+        is_used: Which of them to check. Shape (R,), or the shape of `values` without its last axis.
+        show: Function that describes a row.
     """
     used = values[is_used]
     if rows.records.is_normalized or (rows.size <= MAX_TINY).any() or not look_like_fractions(used):
@@ -163,13 +163,13 @@ def _duplicates(rows: FileRows) -> Iterable[Evidence]:
 
 
 def repeats(group: Ids, box: Floats) -> tuple[Ids, Ids]:
-    """Rows whose group and box occurred before, ascending, and the first rows with them.
+    """Rows whose group and box occurred before, ascending, and for each the first such row.
 
     >>> repeats(np.array([7, 7, 8, 7]), np.ones((4, 4)))
     (array([1, 3]), array([0, 0]))
     """
     with np.errstate(over="ignore"):
-        # A hash per row; only rows with equal hashes are compared.
+        # Hash each row; only rows with equal hashes are compared.
         hashed = group.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
         for column in box.view(np.uint64).T:
             hashed = (hashed ^ column) * np.uint64(0xD6E8FEB86659FD93)
@@ -313,12 +313,12 @@ _OF_SCORES: Sequence[Check[FileRows]] = (
 _EMPTY: Check[FileRows] = Check("empty", _no_rows, "no {role}", "{effect}")
 
 ROW_CHECKS: Sequence[Check[FileRows]] = (_EMPTY, *_OF_BOXES, *_OF_SCORES)
-"""Checks of the rows of either file."""
+"""Checks of the rows of any file."""
 ROW_CHECKS_WITHOUT_BOXES: Sequence[Check[FileRows]] = (_EMPTY, *_OF_SCORES)
-"""Checks of rows whose boxes are not in the file."""
+"""Checks of rows without boxes in the file."""
 
 
-# Truths beside their boxes: ids, images, classes, areas.
+# Truths, apart from their boxes: ids, images, classes, areas.
 
 
 def _duplicate_ids(rows: FileRows) -> Iterable[Evidence]:
@@ -355,7 +355,7 @@ def is_listed(rows: FileRows) -> Flags:
 
 
 def _areas(rows: FileRows, is_bad: Callable[[Floats, Floats, Floats], Flags]) -> Iterable[Evidence]:
-    """Areas for which `is_bad` is true, given area, width and height of valid boxes."""
+    """Evidence about areas for which `is_bad` is true; it gets area, width and height."""
     area = rows.records.area
     if area is None or rows.records.is_normalized:
         return ()
@@ -383,14 +383,14 @@ def _unused_classes(rows: FileRows) -> Iterable[Evidence]:
 
 
 def class_names_of(rows: FileRows) -> Mapping[int, str]:
-    """Every class of a file; without names, the ids as text."""
+    """Names of the classes of a file; ids as text if it has no names."""
     if rows.records.class_names is not None:
         return rows.records.class_names
     return names_of(rows.records.label, None)
 
 
 def spelling(name: str) -> str:
-    """A name without case, spaces, hyphens and underscores.
+    """The name without case, spaces, hyphens and underscores.
 
     >>> spelling("Traffic Light") == spelling("traffic_light")
     True
@@ -422,10 +422,10 @@ _NEGATIVE = COVERAGE_KEYS[0]
 
 
 class _Lists(NamedTuple):
-    """The entries of LVIS' lists of images. E entries."""
+    """The entries of the lists of classes that LVIS' images have. E entries."""
 
     image: Ids
-    """The image of each entry, as the rows have it. Shape (E,)."""
+    """The image of each entry, numbered as in `FileRows.image`. Shape (E,)."""
     label: Ids
     is_exhaustive: Flags
 
@@ -434,7 +434,7 @@ def _lists_of(rows: FileRows) -> _Lists | None:
     """LVIS' lists; None if the file has none."""
     coverage = rows.records.coverage
     if coverage is None or coverage.is_exhaustive is None or isinstance(coverage.label, Named):
-        return None  # image labels of Open Images name classes that are present, too
+        return None  # Open Images' image labels also have classes that are present
     image = coverage.image
     if isinstance(image, Named):
         code_of = {name: code for code, name in rows.image_names.items()}
@@ -443,7 +443,7 @@ def _lists_of(rows: FileRows) -> _Lists | None:
 
 
 def _entries(rows: FileRows, lists: _Lists, is_bad: Flags) -> Iterable[Evidence]:
-    """Evidence about some entries of the lists, if there are any."""
+    """Yield evidence about the bad entries of the lists, if any."""
     num = int(is_bad.sum())
     if num:
         entry = int(np.argmax(is_bad))
@@ -467,7 +467,7 @@ def _annotated_negatives(rows: FileRows) -> Iterable[Evidence]:
         return ()
     keys = pair_keys(np.concatenate([lists.image, rows.image]), np.concatenate([lists.label, rows.label]))
     own, annotated = np.split(keys, [lists.image.size])
-    # Entries of the other list are not exhaustive.
+    # Entries of `not_exhaustive_category_ids` are not exhaustive; skip them.
     return _entries(rows, lists, np.isin(own, annotated) & lists.is_exhaustive)
 
 
@@ -514,7 +514,7 @@ TRUTH_CHECKS: Sequence[Check[FileRows]] = (
         "{num:area} of 0, though the box is not empty",
         "{effect}",
     ),
-    # Counting the last pixel adds one to each side; that is more than any rounding.
+    # Counting the last pixel adds one to each side, which is more than any rounding.
     Check(
         "large-area",
         lambda rows: _areas(
@@ -569,10 +569,10 @@ TRUTH_CHECKS: Sequence[Check[FileRows]] = (
         "under lvis, map_rare, map_common and map_frequent are undefined",
     ),
 )
-"""Checks of truths beside their boxes."""
+"""Checks of truths, apart from their boxes."""
 
 
-# Detections beside their truths.
+# Detections joined with their truths.
 
 
 def _some(values: Iterable[str]) -> str:
@@ -616,7 +616,7 @@ def _spellings(pair: Pair) -> Iterable[Evidence]:
 
 
 def _label_readings(pair: Pair) -> tuple[Ids, list[LabelReading]]:
-    """The classes, ascending, and the interpretations of class ids; none where classes have names."""
+    """The classes, ascending, and the interpretations of class ids; none if classes have names, or rows are few."""
     records = pair.detections.records
     label = records.label
     order = np.array(sorted(pair.truths.names_by_label or np.unique(host_ids(pair.truths.label)).tolist()), np.int64)
@@ -631,7 +631,7 @@ def _example_of_label(pair: Pair, row: int, label: Ids) -> str:
 
 
 def _shifted_labels(pair: Pair) -> Iterable[Evidence]:
-    """Class ids that agree with the truths that their boxes overlap only if they are read another way."""
+    """Yield evidence if class ids agree with the overlapped truths only in another interpretation."""
     _, readings = _label_readings(pair)
     rows, truth = _overlaps(pair) if readings else (np.zeros(0, np.int64), np.zeros(0, np.int64))
     if rows.size < MIN_BOXES:
@@ -648,7 +648,7 @@ def _shifted_labels(pair: Pair) -> Iterable[Evidence]:
 
 
 def _unlisted_labels(pair: Pair) -> Iterable[Evidence]:
-    """Class ids that are all classes only if they are read another way, where too few boxes overlap truths."""
+    """Yield evidence if all class ids are known only in another interpretation, and too few boxes overlap truths."""
     order, readings = _label_readings(pair)
     fitting = [each for each in readings if np.isin(each.label, order).all()]
     if fitting and pair.is_class_lost.any() and _overlaps(pair)[0].size < MIN_BOXES:
@@ -657,7 +657,7 @@ def _unlisted_labels(pair: Pair) -> Iterable[Evidence]:
 
 
 def _overlaps(pair: Pair) -> tuple[Ids, Ids]:
-    """The rows of the best detections that overlap a truth of any class, and the truth that each overlaps most."""
+    """The best detections that overlap a truth of any class, and for each the truth that it overlaps most."""
     rows, score = pair.detections, pair.detections.records.score
     if score is None:
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
@@ -723,4 +723,4 @@ PAIR_CHECKS: Sequence[Check[Pair]] = (
         "note",
     ),
 )
-"""Checks of detections beside their truths."""
+"""Checks of detections joined with their truths."""

@@ -23,18 +23,18 @@ Flags = NDArray[np.bool_]
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class FileRows:
-    """Truths or detections as they are in their file. R rows."""
+    """Truths or detections of a file, unchanged. R rows."""
 
     role: Role
     records: Records
-    """The rows; polygons are drawn into masks, if that is possible."""
+    """The rows; polygons are drawn as masks if possible."""
     protocol: Protocol
     image: Ids
     """The id of each row's image in the file, or the index of its name. Shape (R,)."""
     label: Ids
-    """The same for classes. Shape (R,)."""
+    """The id of each row's class in the file, or the index of its name. Shape (R,)."""
     group: Ids
-    """The same number for rows of the same image and class. Shape (R,)."""
+    """An integer for each pair of image and class. Shape (R,)."""
     corner: Floats
     """Left, top, right, bottom. Shape (R, 4)."""
     extent: Floats
@@ -44,9 +44,9 @@ class FileRows:
     size: Floats
     """Width and height of each row's image, in the unit of its box; NaN where unknown. Shape (R, 2)."""
     image_size: Floats
-    """The same in pixels."""
+    """Width and height of each row's image in pixels; NaN where unknown. Shape (R, 2)."""
     image_names: Mapping[int, str]
-    """Every image by number; if the file does not list images, those of the rows."""
+    """Names of all images by number; if the file does not list images, of the images that have rows."""
     image_sizes: Mapping[int, tuple[int, int]]
 
     @property
@@ -62,12 +62,12 @@ class FileRows:
         severity: Severity | None = None,
         **facts: Any,
     ) -> list[Evidence]:
-        """Evidence about these rows, if there are any.
+        """Evidence about these rows; empty if there are none.
 
         Args:
-            is_bad: Which rows they are. Shape (R,).
-            show: Text that shows one row; default: its box.
-            severity: Where it is not the severity of the check.
+            is_bad: Whether each row is one of them. Shape (R,).
+            show: Function that describes a row; by default its box.
+            severity: By default the severity of the check.
             facts: Values for the placeholders of the check's template.
         """
         num = int(np.count_nonzero(is_bad))
@@ -78,14 +78,14 @@ class FileRows:
         return [Evidence(num=num, facts=facts, example=example, severity=severity)]
 
     def listed(self, names: Sequence[str], num: int | None = None, **facts: Any) -> list[Evidence]:
-        """Evidence about some images or classes, if there are any. `num`: how many, where names are distinct."""
+        """Evidence about some images or classes; empty if there are none. `num`: by default the number of names."""
         if not names:
             return []
         some = ", ".join(map(repr, names[:3])) + (", …" if len(names) > 3 else "")
         return [Evidence(num=num or len(names), facts=facts, example=f"{self.records.source}: {some}")]
 
     def of_role(self, truths: str, detections: str) -> str:
-        """The text for truths, or the text for detections."""
+        """The text for the role of the rows."""
         return truths if self.role == "truths" else detections
 
     def show_box(self, row: int) -> str:
@@ -116,9 +116,9 @@ class Pair:
     label: Ids
     """The label of each detection among the truths. Shape (D,)."""
     is_image_lost: Flags
-    """Whether the truths do not have a detection's image. Shape (D,)."""
+    """Whether the truths lack a detection's image. Shape (D,)."""
     is_class_lost: Flags
-    """Whether the truths do not have its class. Shape (D,)."""
+    """Whether the truths lack a detection's class. Shape (D,)."""
 
 
 def codes_of(column: Key) -> Ids:
@@ -127,14 +127,14 @@ def codes_of(column: Key) -> Ids:
 
 
 def names_of(column: Key, listed: Mapping[int, str] | None) -> dict[int, str]:
-    """Names by number: those of the column, those of the list, or the ids as text."""
+    """Names by number: from the column, else from the list, else the ids as text."""
     if isinstance(column, Named):
         return dict(enumerate(column.names))
     return dict(listed) if listed is not None else {number: str(number) for number in np.unique(column).tolist()}
 
 
 def rows_of_truths(records: Records, protocol: Protocol, sizes: Sizes | None) -> FileRows:
-    """The truths; `sizes`: of images, beside those of the file."""
+    """The rows of truths. `sizes`: sizes of images, which override the sizes in the file."""
     names = names_of(records.image, records.image_names)
     is_numbered = isinstance(records.image, Named)
     known = sizes_by_id(records.image_sizes, sizes, names, is_numbered=is_numbered)
@@ -144,7 +144,7 @@ def rows_of_truths(records: Records, protocol: Protocol, sizes: Sizes | None) ->
 def rows_of_detections(
     records: Records, protocol: Protocol, *, image: Ids, sizes: Mapping[int, tuple[int, int]]
 ) -> FileRows:
-    """The detections; `image`: the key of each row's image in `sizes`. Shape (R,)."""
+    """The rows of detections. `image`: the key of each row's image in `sizes`. Shape (R,)."""
     names = names_of(records.image, records.image_names)
     return _file_rows("detections", records, protocol, image, names, sizes)
 
@@ -183,8 +183,9 @@ def _file_rows(
 
 
 def _drawn(records: Records, size: Floats) -> Records:
-    """The records with the masks of their polygons. Without all sizes, or with invalid polygons, there are none: then
-    the evaluation refuses them.
+    """Draw the polygons of records as masks.
+
+    If a size is unknown or a polygon invalid, the records get no masks: the evaluation refuses such files.
     """
     if records.polygons is None:
         return records

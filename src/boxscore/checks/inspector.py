@@ -1,4 +1,4 @@
-"""Files to findings. A file that cannot be read is a finding, and the other files are still checked."""
+"""Check files and report findings. A file that cannot be read is a finding, and the other files are still checked."""
 
 import contextlib
 import warnings
@@ -31,12 +31,12 @@ from boxscore.pipeline import evaluate
 from boxscore.protocol.protocol import Protocol
 
 _CAUSES = {"empty", "box-format", "shifted-labels", "fractions-as-pixels", "pixels-as-fractions"}
-"""Findings that explain a result near 0."""
+"""Kinds of findings that explain a result near 0."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Reading:
-    """How files are read: formats that are not detected, and the options of readers."""
+    """Formats of the files, None to detect them, and the options of readers."""
 
     truths_format: str | None = None
     detections_format: str | None = None
@@ -46,7 +46,7 @@ class Reading:
 def inspect_files(
     truths: str | Path, detections: Sequence[str | Path], protocol: Protocol, reading: Reading | None = None
 ) -> list[Finding]:
-    """The findings in truths, and in each file of detections for them; the most severe first.
+    """Check a file of truths and files of detections for them; the most severe findings come first.
 
     >>> from boxscore.cli.sample import FOLDER
     >>> found = inspect_files(FOLDER / "truths.json", [FOLDER / "detections.json"], Protocol.named("coco"))
@@ -83,7 +83,7 @@ def inspect_files(
 
 
 def _hierarchy(options: Options, found: list[Finding]) -> Hierarchy | None:
-    """The hierarchy of classes, read once for all files; without one that can't be read, rows are not expanded."""
+    """Read the class hierarchy once for all files. If that fails, add a finding; rows are then not expanded."""
     if options.hierarchy is None:
         return None
     try:
@@ -94,16 +94,16 @@ def _hierarchy(options: Options, found: list[Finding]) -> Hierarchy | None:
 
 
 def _with_sizes(records: Records, detections: Sequence[str | Path], name: str | None) -> Records:
-    """The truths with sizes of images that only files of detections have, as the evaluation takes them."""
+    """Add sizes of images that only files of detections have to the truths, as the evaluation does."""
     sizes: dict[Any, tuple[int, int]] = {}
     for file in detections:
-        with contextlib.suppress(InputError):  # it is a finding of that file
+        with contextlib.suppress(InputError):  # it becomes a finding of that file
             sizes = {**sizes_of_detections([file], name), **sizes}
     return replace(records, image_sizes={**sizes, **(records.image_sizes or {})} or None)
 
 
 def _is_ready(known: Truths, path: str, protocol: Protocol, found: list[Finding]) -> bool:
-    """Whether truths have all that the protocol asks for; if not, that is a finding in their file."""
+    """Whether truths have all data that the protocol needs; if not, add a finding."""
     try:
         check_requirements(known, path, protocol)
     except InputError as error:
@@ -120,7 +120,7 @@ def _read(
     found: list[Finding],
     known: Truths | None = None,
 ) -> Records | None:
-    """The records of a file; errors and warnings become findings. `known`: the truths of detections."""
+    """Read the records of a file; errors and warnings become findings. `known`: the truths, for detections."""
     with warnings.catch_warnings(record=True, action="always", category=RowsWarning) as caught:
         try:
             if role == "truths":
@@ -168,7 +168,7 @@ def _read(
 
 
 def _read_boxes(path: str | Path, role: Role, name: str | None, options: Options) -> Records | None:
-    """The records of a file whose masks or keypoints cannot be read, so that its boxes are still checked."""
+    """Read only the boxes of a file whose masks or keypoints cannot be read, so that they are still checked."""
     with contextlib.suppress(InputError):
         return read_records(path, role, replace(options, iou_types=("bbox",)), format=name)
     return None
@@ -196,19 +196,19 @@ def _refusal(file: str, kind: str, error: InputError) -> Finding:
 
 
 def _checks_of(records: Records) -> Sequence[Check[FileRows]]:
-    """The checks of the rows of either file; boxes that are only those around keypoints are not checked."""
+    """The checks of rows of any file; boxes that were computed around keypoints are not checked."""
     has_boxes = records.keypoints is None or records.keypoints.has_boxes
     return ROW_CHECKS if has_boxes else ROW_CHECKS_WITHOUT_BOXES
 
 
 def _inspect_truths(records: Records, protocol: Protocol, sizes: Sizes | None, found: list[Finding]) -> Truths | None:
-    """The truths of the valid rows, for detections to be compared with; findings are added."""
+    """Check the truths and add findings. Return the valid rows, with which detections are compared."""
     rows = rows_of_truths(records, protocol, sizes)
     own = ask((*_checks_of(records), *TRUTH_CHECKS, *SHAPE_CHECKS), rows, records.source)
     found += own
     records = rows.records
     try:
-        with warnings.catch_warnings(action="ignore", category=UserWarning):  # they are findings already
+        with warnings.catch_warnings(action="ignore", category=UserWarning):  # these are findings already
             if any(finding.severity == "error" for finding in own):
                 records = keep_rows(records, _is_valid(rows))
             return to_truths(records, sizes, iou_types=_iou_types(records))
@@ -222,14 +222,14 @@ def _has_masks(records: Records) -> bool:
 
 
 def _iou_types(records: Records) -> tuple[str, ...]:
-    """The similarities of the shapes that records have."""
+    """The similarities that the shapes of the records allow."""
     oriented = () if records.oriented is None else OrientedBoxes.iou_types
     keypoints = () if records.keypoints is None else Keypoints.iou_types
     return ("bbox", *oriented, *keypoints, *(Masks.iou_types if _has_masks(records) else ()))
 
 
 def _is_valid(rows: FileRows) -> Flags:
-    """Whether a row has no error."""
+    """Whether each row has no error. Shape (R,)."""
     records = rows.records
     is_valid = rows.is_finite & (rows.extent >= 0).all(axis=1)
     if records.area is not None:
@@ -250,9 +250,9 @@ def _inspect_detections(
     is_ready: bool,
     has_names: bool,
 ) -> None:
-    """Findings are added.
+    """Check detections, and if possible compare them with the truths; add findings.
 
-    `is_ready`: whether the truths have all that the protocol asks for. `has_names`: whether a list has the class names.
+    `is_ready`: whether the truths have all data that the protocol needs. `has_names`: whether class names were given.
     """
     pair, refusal = None, None
     if known is not None:
@@ -289,9 +289,9 @@ def _likely_mistakes(
     *,
     has_names: bool,
 ) -> list[Finding]:
-    """The likely mistakes that both sides and their result show, where `found` does not explain it.
+    """Find likely mistakes in both sides and their result, unless `found` explains the result already.
 
-    Without a protocol, there is no result.
+    Without a protocol, nothing is evaluated, and only angles are checked.
     """
     remedies = Remedies(
         detections="the detections",
@@ -330,7 +330,7 @@ def _finding(mistake: Mistake, source: str, num: int, effect: str) -> Finding:
 def _different_result(
     truths: str | Path, file: str | Path, records: Records, known: Truths, protocol: Protocol
 ) -> list[Finding]:
-    """The finding that pycocotools gives another result because of annotation ids, if it does."""
+    """A finding if pycocotools gives another result because of annotation ids; else empty."""
     try:
         own = evaluate(join(records, known, iou_types=_iou_types(records))[0], known, protocol)["map"]
     except InputError:

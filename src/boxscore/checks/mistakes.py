@@ -1,9 +1,9 @@
-"""Likely mistakes of a user: the checks of detections and truths that every way in asks.
+"""Find likely mistakes of a user: the checks of detections and truths that every entrance runs.
 
-`find_input_mistakes` asks about the data, whatever its result: boxes in another format, fractions, rounded numbers.
-`find_mistakes` also asks why a result is suspicious: each interpretation of the boxes or labels is tried on the
-detections with the highest scores, as many as there are truths. The right one makes a good part of them overlap truths,
-a wrong one almost none; for a detector that is just bad no interpretation does.
+`find_input_mistakes` checks the data, whatever its result: boxes in another format, fractions, rounded numbers.
+`find_mistakes` also explains suspicious results: it tries each interpretation of the boxes or labels on the N
+detections with the highest scores, where N is the number of truths. With the right one, a good part of them overlaps
+truths, with a wrong one almost none; for a detector that is simply bad, no interpretation helps.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -52,28 +52,28 @@ from boxscore.protocol.protocol import Protocol
 from boxscore.result.result import Result
 
 MAX_RESIZED_IMAGES = 150
-"""In at most this many images the resizing of detections is looked for."""
+"""Maximum number of images that are examined for resized detections."""
 _OBB = Protocol.named("coco", iou_type="obb")
 
 
 class Remedies(NamedTuple):
-    """How an entrance calls detections and truths, and how a mistake is corrected there."""
+    """An entrance's names for detections and truths, and its advice on how to correct mistakes."""
 
     detections: str = "`preds`"
     truths: str = "`targets`"
     box_format: str = "give both in the metric's `box_format`"
-    """How detections of another format, `{}`, are read."""
+    """How to read detections of another format, `{}`."""
     truth_box_format: str = "give both in the metric's `box_format`"
     both_formats: str = "did you mean box_format='{}'?"
-    """How both sides are read in another format, `{}`."""
+    """How to read both sides in another format, `{}`."""
     angles: str = "box_format='{}' reads them so"
-    """How angles of another convention, `{}`, are read."""
+    """How to read angles of another convention, `{}`."""
     labels: str = "before `update`"
-    """Where labels are changed."""
+    """Where to change labels."""
     classes: str = "give both the same labels"
-    """What to do where all labels mean something else."""
+    """Advice if all labels mean something else."""
     class_names: str | None = "pass class_names={1: …}, or a list that starts with a name for label 0"
-    """How class names from 1 on are given; None where the source lists its classes with their ids."""
+    """How to give class names from 1 on; None if the source lists its classes with their ids."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -81,15 +81,15 @@ class Mistake:
     """A likely mistake: its kind, the numbers that show it, and a message."""
 
     kind: str
-    """A short name that stays the same, for programs."""
+    """A short stable name, for programs."""
     evidence: Evidence
     message: str
 
     @classmethod
     def of(cls, check: Check[Any], found: Evidence, remedies: Remedies) -> "Mistake":
-        """The mistake in the words of an entrance.
+        """A mistake with the message in the terms of an entrance.
 
-        The fact `remedy` is the name of a field of `Remedies`; lists, such as `sides`, have several.
+        The fact `remedy` is the name of a field of `Remedies`; facts that are lists, such as `sides`, have several.
         """
         names = remedies._asdict()
         facts = {
@@ -108,7 +108,7 @@ class Mistake:
 
 
 class Batch(NamedTuple):
-    """Detections and truths as they were given, and the rules they are evaluated by."""
+    """Detections and truths as given, and the rules of their evaluation."""
 
     detections: Detections
     truths: Truths
@@ -116,7 +116,7 @@ class Batch(NamedTuple):
 
     @property
     def boxes(self) -> tuple[Floats, Floats]:
-        """The boxes of both sides as they were given; none, unless both have upright boxes. Shapes (D, 4), (G, 4)."""
+        """The boxes of both sides as given; empty unless both sides have upright boxes. Shapes (D, 4), (G, 4)."""
         if not all(isinstance(each.geometry, Boxes) for each in self[:2]):
             return np.zeros((0, 4)), np.zeros((0, 4))
         return _boxes(self.detections), _boxes(self.truths)
@@ -136,7 +136,7 @@ def _unlike_sizes(batch: Batch) -> Iterable[Evidence]:
 
 
 def unlike_sizes(detections: Detections, truths: Truths) -> Evidence | None:
-    """The images whose masks have different sizes in detections and truths, and so nothing in common."""
+    """Evidence of images whose masks have different sizes in detections and truths, and so never match; or None."""
     geometry, truth_geometry = detections.geometry, truths.geometry
     if not (isinstance(geometry, Masks) and isinstance(truth_geometry, Masks)):
         return None
@@ -162,7 +162,7 @@ def _different_units(batch: Batch) -> Iterable[Evidence]:
 
 
 def _fractions(batch: Batch) -> Iterable[Evidence]:
-    """Fractions on both sides, where the protocol measures in pixels."""
+    """Yield evidence of fractions on both sides, if the protocol measures in pixels."""
     effects, protocol = [], batch.protocol
     if len(protocol.areas) > 1 and protocol.ranges_by == "area":
         effects.append(f"every box counts as {protocol.areas[1].name}")
@@ -173,7 +173,7 @@ def _fractions(batch: Batch) -> Iterable[Evidence]:
 
 
 def _implausible_format(batch: Batch) -> Iterable[Evidence]:
-    """Boxes that are implausible in the format that they are read in, whatever they overlap."""
+    """Yield evidence of boxes that are implausible in their declared format, whatever they overlap."""
     boxes, (detections, truths, _) = batch.boxes, batch
     if not len(boxes[0]) and not len(boxes[1]):
         return
@@ -250,13 +250,16 @@ INPUT_CHECKS: Sequence[Check[Batch]] = (
         " ({labels})",
     ),
 )
-"""Checks of any part of the data, whatever its result."""
+"""Checks of any part of the data, independent of its result."""
 
 
 def find_input_mistakes(
     detections: Detections, truths: Truths, protocol: Protocol, remedies: Remedies
 ) -> list[Mistake]:
-    """The likely mistakes that the data shows, whatever its result: for any part of it, such as one batch."""
+    """Find likely mistakes in the data, independent of its result; it may be a part, such as one batch.
+
+    Data that is not in host memory is not checked.
+    """
     if not all(is_in_host_memory(each.geometry.arrays[0]) for each in (detections, truths)):
         return []
     batch = Batch(detections, truths, protocol)
@@ -271,10 +274,10 @@ class _Reading(Evidence):
     """Another interpretation of boxes or images."""
 
     detections: Any = None
-    """The detections under this interpretation, as `boxes_on` gives them; None: as they are."""
+    """The detections under this interpretation, from `boxes_on`; None if they are unchanged."""
     truths: Any = None
     num_fitted: int = 0
-    """Overlaps that prove nothing, as the interpretation was chosen to make them."""
+    """Number of overlaps that prove nothing, as the interpretation was chosen to produce them."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -284,17 +287,17 @@ class _Sample:
     detections: Detections
     truths: Truths
     has_boxes: bool
-    """Whether the boxes are what was given, and not those around other shapes."""
+    """Whether boxes were given; if not, they were computed around other shapes."""
 
     @classmethod
     def of(cls, detections: Detections, truths: Truths, has_boxes: bool) -> "_Sample":
-        """The detections with the highest scores."""
+        """Sample the detections with the highest scores."""
         is_best = np.zeros(len(detections), bool)
         is_best[best_rows(host_scores(detections.score), len(truths))] = True
         return cls(detections=take(detections, is_best), truths=truths, has_boxes=has_boxes)
 
     def overlaps(self, reading: _Reading | None = None) -> "_Overlaps":
-        """The detections that overlap a truth of any class."""
+        """The detections that overlap a truth of any class, under an interpretation or unchanged."""
         detections = None if reading is None else reading.detections
         truths = None if reading is None else reading.truths
         rows, truth = find_overlaps(
@@ -304,7 +307,7 @@ class _Sample:
         return _Overlaps(self, rows, truth)
 
     def of_some_images(self) -> "_Sample":
-        """The rows on `MAX_RESIZED_IMAGES` images that have both detections and truths, spread evenly."""
+        """The rows on at most `MAX_RESIZED_IMAGES` images that have both detections and truths, spread evenly."""
         image, truth_image = host_ids(self.detections.image), host_ids(self.truths.image)
         images = np.intersect1d(image, truth_image)
         images = images[:: -(-images.size // MAX_RESIZED_IMAGES) or 1]
@@ -321,22 +324,22 @@ class _Overlaps(NamedTuple):
 
     @property
     def share(self) -> float:
-        """The share of the detections."""
+        """The share of the sample's detections."""
         return self.rows.size / len(self.sample.detections)
 
     @property
     def num_truths(self) -> int:
-        """How many truths are overlapped. Identical boxes may all overlap one truth, which proves nothing."""
+        """Number of distinct overlapped truths. Identical boxes may all overlap one truth, which proves nothing."""
         return int(np.unique(self.truth).size)
 
     def told(self, check: Check[Any], reading: _Reading, now: "_Overlaps", remedies: Remedies) -> Mistake:
-        """The mistake, where these are the overlaps without it, and there are others now."""
+        """The mistake; `self` has the overlaps once it is corrected, `now` the overlaps with it."""
         numbers = {"best": len(self.sample.detections), "then": self.rows.size, "now": now.rows.size, "iou": IOU}
         return Mistake.of(check, replace(reading, facts={**reading.facts, **numbers}), remedies)
 
 
 def _shifted_images(sample: _Sample) -> Iterator[_Reading]:
-    """The detections on the images before and after their own."""
+    """Yield the detections on the next image, then on the previous one."""
     image = host_ids(sample.detections.image)
     images = np.unique(np.concatenate([image, host_ids(sample.truths.image)]))
     index, corner = np.searchsorted(images, image), corners_of(_boxes(sample.detections), sample.detections.box_format)
@@ -347,7 +350,7 @@ def _shifted_images(sample: _Sample) -> Iterator[_Reading]:
 
 
 def _on_side(sample: _Sample, name: str, corner: Floats, **facts: Any) -> _Reading:
-    """The interpretation under which one side has these corners."""
+    """The interpretation in which one side has these corners."""
     columns = getattr(sample, name)
     changed = boxes_on(type(columns), host_ids(columns.image), corner)
     return _Reading(num=len(columns), facts={"sides": [name], **facts}, **{name: changed})
@@ -358,7 +361,7 @@ def _other_formats(sample: _Sample) -> Iterator[_Reading]:
         columns: Detections | Truths = getattr(sample, name)
         for other in UPRIGHT_FORMATS:
             corner = corners_of(_boxes(columns), other)
-            # In the right format, few boxes begin left of the image or above it.
+            # In the right format, few boxes begin left of or above the image.
             is_outside = (corner[:, :2] < 0.1 * (corner[:, :2] - corner[:, 2:])).any(axis=1)
             if other != columns.box_format and is_outside.mean() <= MIN_SHARE:
                 facts = {"other": other, "declared": columns.box_format, "remedy": remedy}
@@ -396,7 +399,7 @@ def _resizings(sample: _Sample) -> Iterator[_Reading]:
 
 
 def _shown_change(resizing: Resizing) -> str:
-    """The change of boxes, in words.
+    """Describe the change of boxes.
 
     >>> _shown_change(Resizing(np.zeros((0, 4)), 1, np.array([2.0, 1.5]), is_common=True))
     'multiplied by 2 (x) and 1.5 (y)'
@@ -430,7 +433,7 @@ READING_CHECKS: Sequence[Check[_Sample]] = (
         " them by the image's width and height{divisor}",
     ),
 )
-"""Interpretations of boxes: the one is right under which far more detections overlap truths."""
+"""Interpretations of boxes; with the right one, far more detections overlap truths."""
 _RESIZED: Check[_Sample] = Check(
     "resized",
     _resizings,
@@ -440,7 +443,10 @@ _RESIZED: Check[_Sample] = Check(
 
 
 def _misread_boxes(now: _Overlaps, remedies: Remedies) -> tuple[Mistake | None, _Overlaps]:
-    """The interpretation of the boxes under which most detections overlap truths, and these overlaps."""
+    """Find the interpretation of boxes with which most truths are overlapped, and its overlaps.
+
+    Without one, the mistake is None, and the overlaps are `now`.
+    """
     sample, num_rows = now.sample, len(now.sample.detections)
     best: Mistake | None = None
     overlaps = now
@@ -456,14 +462,14 @@ def _misread_boxes(now: _Overlaps, remedies: Remedies) -> tuple[Mistake | None, 
             nothing = np.zeros(0, np.int64)
             return Mistake.of(_UNITS, found, remedies), _Overlaps(sample, nothing, nothing)
     resized = _resized(sample.of_some_images(), remedies)
-    # Thousandths of most images are much like the pixels of an image that was resized to 1000 x 1000.
+    # Thousandths of the image's size look much like the pixels of an image that was resized to 1000 x 1000.
     if resized is not None and (best is None or resized[1].share > 1.2 * overlaps.share):
         return resized
     return best, overlaps
 
 
 def _resized(sample: _Sample, remedies: Remedies) -> tuple[Mistake, _Overlaps] | None:
-    """The resizing of images that the detections still have, and the overlaps without it."""
+    """Find the resizing that was not undone in the detections, and the overlaps once it is undone."""
     now, num_rows = sample.overlaps(), len(sample.detections)
     best: tuple[Mistake, _Overlaps] | None = None
     least = max(MIN_OVERLAPS, min(max(MIN_SHARE * num_rows, 1.5 * now.num_truths), CLEAR_SHARE * num_rows))
@@ -477,7 +483,7 @@ def _resized(sample: _Sample, remedies: Remedies) -> tuple[Mistake, _Overlaps] |
 
 
 class _Angles(NamedTuple):
-    """The oriented boxes of a sample as they are read, and which overlap a truth of any class."""
+    """The oriented boxes of a sample, unchanged, and which of them overlap a truth of any class."""
 
     detections: Detections
     truths: Truths
@@ -485,16 +491,16 @@ class _Angles(NamedTuple):
 
     @classmethod
     def of(cls, detections: Detections, truths: Truths) -> "_Angles":
-        """The detections with the highest scores."""
+        """Sample the detections with the highest scores."""
         is_best = np.zeros(len(detections), bool)
         is_best[best_rows(host_scores(detections.score), len(truths))] = True
         some = take(detections, is_best)
         return cls(some, truths, _are_overlapping(some, some.oriented_boxes.rectangles(), truths))
 
     def gained(self, change: Callable[[Floats], Floats], other: str = "") -> Iterable[Evidence]:
-        """Evidence if many detections overlap a truth only with other boxes.
+        """Yield evidence if many detections overlap a truth only once their boxes are changed.
 
-        `change` gets and gives cx, cy, width, height, radians; `other`: the box format that reads them so.
+        `change` takes and returns cx, cy, width, height, radians. `other`: the box format with the same effect.
         """
         box = change(self.detections.oriented_boxes.rectangles())
         num = int((_are_overlapping(self.detections, box, self.truths) & ~self.is_overlapping).sum())
@@ -503,7 +509,7 @@ class _Angles(NamedTuple):
 
 
 def _are_overlapping(some: Detections, box: Floats, truths: Truths) -> NDArray[np.bool_]:
-    """Which detections, with these oriented boxes, overlap a truth of any class."""
+    """Whether each detection, with these oriented boxes, overlaps a truth of any class. Shape (D,)."""
     geometry = OrientedBoxes(box=box, box_format="cxcywha:radians")
     found = one_class(replace(some, geometry=geometry, others=()))
     there = one_class(replace(truths, geometry=truths.oriented_boxes, others=()))
@@ -531,11 +537,11 @@ ANGLE_CHECKS: Sequence[Check[_Angles]] = (
         f"{_ONLY_IF}angles are radians, read as degrees: {{remedy}}",
     ),
 )
-"""Conventions of the angles of oriented boxes."""
+"""Checks of the conventions of oriented boxes' angles."""
 
 
 def find_angle_mistake(detections: Detections, truths: Truths, remedies: Remedies) -> Mistake | None:
-    """The convention of angles under which many more oriented boxes overlap truths, if there is one."""
+    """Find the convention of angles with which many more oriented boxes overlap truths, or None."""
     are_oriented = all(OrientedBoxes.iou_types[0] in columns.iou_types() for columns in (detections, truths))
     if not are_oriented or not len(detections) or not len(truths):
         return None
@@ -560,14 +566,17 @@ class _Labels(NamedTuple):
 
     @classmethod
     def of(cls, overlaps: _Overlaps) -> "_Labels":
-        """The labels of some overlaps."""
+        """The labels of a sample and its overlaps."""
         sample, rows, truth = overlaps
         own, truths = host_ids(sample.detections.label), host_ids(sample.truths.label)
         return cls(own, truths, own[rows], truths[truth], sample.truths.names_by_label)
 
     @property
     def are_foreign(self) -> bool:
-        """Whether no label is among the truths'. Detections may be of a class that is listed and has no truths."""
+        """Whether no label is a label of the truths.
+
+        False if classes are listed and several have truths: detections may be of listed classes without truths.
+        """
         is_known = np.isin(self.own, self.truths).any()
         return not is_known and (self.names is None or np.unique(self.truths).size == 1)
 
@@ -611,7 +620,7 @@ LABEL_CHECKS: Sequence[Check[_Labels]] = (
         "no label of {detections} ({some}, …) is one of {truths} ({others}, …): {classes}",
     ),
 )
-"""Checks of labels where the boxes are right; the first that finds something counts."""
+"""Checks of labels, for boxes that overlap truths; only the first finding counts."""
 
 
 # Checks of a result.
@@ -628,7 +637,7 @@ def _unused_first_class(counts: Counts) -> Iterable[Evidence]:
 
 
 def _few_images(result: Result) -> Iterable[Evidence]:
-    """Images without detections, where the detector is unlikely to be the cause."""
+    """Yield evidence of images without detections, if the detector is unlikely to be the cause."""
     counts = Counts.of_result(result.per_class)
     num_found = int(result.per_class.num_true[:, 0].sum())
     if result.lazy_tally is None or counts.is_empty or num_found > HIGH_RECALL * sum(counts.num_truths):
@@ -669,7 +678,7 @@ CHECKS: Sequence[Check[Any]] = (
     _FEW_IMAGES,
     _UNUSED_FIRST_CLASS,
 )
-"""All checks of detections, truths and their result. Several may have one kind: one question, by different evidence."""
+"""All checks of detections, truths and their result. Several may have the same kind, each with different evidence."""
 
 
 def find_mistakes(
@@ -680,14 +689,14 @@ def find_mistakes(
     *,
     has_boxes: bool = True,
 ) -> list[Mistake]:
-    """The likely mistakes behind a result; none if nothing is suspicious, or no mistake is likely.
+    """Find the likely mistakes behind a result; empty if nothing is suspicious, or no mistake is likely.
 
     Args:
         result: The result of all data.
-        detections: All rows, or the rows of some images; None where they are not stored.
+        detections: All rows, or the rows of some images; None if they are not stored.
         truths: All rows, or the rows of the same images.
-        remedies: The words of the entrance.
-        has_boxes: Whether boxes, if they have any, are what was evaluated.
+        remedies: The entrance's terms and advice.
+        has_boxes: Whether boxes, if the rows have any, were evaluated.
     """
     counts = Counts.of_result(result.per_class)
     found: list[Mistake | None] = [
@@ -714,7 +723,7 @@ def _cause(
     has_classes: bool,
     has_boxes: bool,
 ) -> Mistake | None:
-    """The interpretation of shapes and labels that would raise a suspicious result."""
+    """Find the interpretation of shapes and labels that would raise a suspicious result, or None."""
     if not counts.is_suspicious:
         return None
     for found in _EMPTY.find(counts):
@@ -743,30 +752,30 @@ def _cause(
 
 
 def is_most_of(unlike: Evidence, num_images: int) -> bool:
-    """Whether masks of different sizes may be the only reason of a result near 0 for this many images."""
+    """Whether masks differ in size in at least half of the images, which is enough to explain a result near 0."""
     return 2 * unlike.num >= num_images
 
 
 def with_boxes(columns: Columns) -> Columns:
-    """Columns with upright boxes: those around the shapes, if they have other shapes."""
+    """Columns with upright boxes; other shapes are replaced by the boxes around them."""
     if isinstance(columns.geometry, Boxes):
         return columns
     return replace(columns, geometry=Boxes(box=to_numpy(columns.geometry.outer_boxes())), others=())
 
 
 class _CopiedBatch(NamedTuple):
-    """The columns of one batch by name, in memory of its own."""
+    """Copies of the columns of one batch by name."""
 
     detections: dict[str, Any]
     truths: dict[str, Any]
 
 
 class Watch:
-    """Copies of the first batches of a stream, which does not store its boxes otherwise."""
+    """Copies of the first batches of a stream whose boxes are not stored elsewhere."""
 
     NUM_BATCHES = 10
     NUM_ROWS = 20_000
-    """Once it has so many boxes, no more batches are copied; of a batch with more, only some images are."""
+    """Once this many rows are copied, no more batches are; of a batch with more rows, only some images are copied."""
 
     def __init__(self) -> None:
         self._batches: list[_CopiedBatch] = []
@@ -789,7 +798,7 @@ class Watch:
         return other
 
     def add(self, detections: Detections, truths: Truths) -> None:
-        """Copy a batch."""
+        """Copy a batch, unless it has no truths or the watch is full."""
         if not self.is_open or not len(truths):
             return
         self._has_boxes &= isinstance(truths.geometry, Boxes)
@@ -809,7 +818,7 @@ class Watch:
         self._num_rows += max(len(detections), len(truths))
 
     def find_mistakes(self, result: Result, remedies: Remedies) -> list[Mistake]:
-        """The likely mistakes behind the result of the whole stream, by the batches that were copied."""
+        """Find the likely mistakes behind the result of the whole stream, from the copied batches."""
         is_suspicious = Counts.of_result(result.per_class).is_suspicious
         is_new = self._num_examined < len(self._batches)
         if not is_new and (self._is_explained or not is_suspicious):
@@ -830,9 +839,9 @@ class Watch:
         return find_mistakes(result, detections, truths, remedies, has_boxes=self._has_boxes)
 
     def _joined(self) -> tuple[dict[str, Any], dict[str, Any], int]:
-        """The columns of all batches, and how many images they have.
+        """Concatenate the columns of all batches; also return the number of images.
 
-        Images are renumbered: batches may use the same numbers.
+        Images are renumbered, as batches may use the same ids.
         """
         num_images, batches = 0, []
         for columns, truth_columns in self._batches:
@@ -847,7 +856,7 @@ class Watch:
 
 
 def _copied(columns: Detections | Truths) -> dict[str, Any]:
-    """The columns that a diagnosis needs."""
+    """Copy the columns that the checks need."""
     copied = {"image": host_ids(columns.image).copy(), "label": host_ids(columns.label).copy()}
     if isinstance(columns, Detections):
         copied["score"] = to_numpy(columns.score).copy()

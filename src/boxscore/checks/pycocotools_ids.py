@@ -1,7 +1,7 @@
-"""Annotation ids with which pycocotools gives another result than boxscore, and that result.
+"""Find annotation ids that change the result of pycocotools, and compute that result.
 
-pycocotools stores the id of the truth that a detection matches, where 0 means no match; and it looks annotations up by
-id, so of several annotations with the same id the last one replaces the others.
+pycocotools stores the id of the truth that a detection matches, where 0 means no match; and it looks up annotations by
+id, so the last of several annotations with the same id replaces the others.
 """
 
 import contextlib
@@ -19,11 +19,11 @@ from boxscore.formats.records import Ids
 from boxscore.protocol.protocol import Protocol
 
 SAME = 1e-12
-"""Results that differ by no more are equal; the order of a sum may differ."""
+"""Maximum difference of equal results, whose sums may be in different order."""
 
 
 def why_ids_differ(ids: Ids | None) -> str | None:
-    """Why pycocotools may give another result with these annotation ids; None if it does not.
+    """The reason why pycocotools may give another result with these annotation ids; None if it does not.
 
     >>> why_ids_differ(np.array([0, 1, 2])), why_ids_differ(np.array([1, 2]))
     ('an annotation has the id 0, which means no match in pycocotools', None)
@@ -40,7 +40,7 @@ def why_ids_differ(ids: Ids | None) -> str | None:
 
 
 def ids_of(truths: str | Path, name: str | None) -> Ids | None:
-    """The annotation ids of a COCO dataset; None for another format."""
+    """Read the annotation ids of a COCO dataset; None for other formats."""
     if (name or detect(truths, "truths")) != "coco":
         return None
     return read_records(truths, "truths", format="coco").id
@@ -55,7 +55,7 @@ def has_protocol(protocol: Protocol) -> bool:
 
 
 def map_of_pycocotools(truths: str | Path, detections: str | Path, protocol: Protocol) -> float | None:
-    """The mean AP that pycocotools gives for two COCO files; None if it has no such protocol, or cannot read them."""
+    """Compute pycocotools' mean AP for two COCO files; None if it lacks the protocol, or cannot read the files."""
     if not has_protocol(protocol):
         return None
     from boxscore.dropin.accumulation import mean_of
@@ -83,8 +83,9 @@ def map_of_pycocotools(truths: str | Path, detections: str | Path, protocol: Pro
 def differing(
     truths: str | Path, files: Sequence[tuple[str | Path, float]], protocol: Protocol, name: str | None = None
 ) -> list[str]:
-    """Warnings about files of detections, given with their `map` here, for which pycocotools would give another result
-    because of annotation ids.
+    """Warnings about files for which pycocotools would give another result because of annotation ids.
+
+    `files`: paths of detections, each with its `map` by boxscore.
     """
     if not has_protocol(protocol) or (why := why_ids_differ(ids_of(truths, name))) is None:
         return []

@@ -1,4 +1,4 @@
-"""What a protocol asks of the ground truth beyond boxes, in the words of the commands' options."""
+"""Check that the ground truth has the data that a protocol needs beyond boxes; errors name the commands' options."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -17,7 +17,7 @@ from boxscore.protocol.protocol import GROUP, Protocol
 
 
 def sizes_of_detections(detections: Sequence[str | Path], name: str | None = None) -> Sizes:
-    """The sizes of images by name that CrowdHuman's files of detections have. `name`: their format, if it is given."""
+    """Read image sizes by name from detections in CrowdHuman's format. `name`: the format of the files, if given."""
     sizes: dict[str, tuple[int, int]] = {}
     for path in detections:
         if (name or detect(path, "detections")) == "odgt":
@@ -28,17 +28,17 @@ def sizes_of_detections(detections: Sequence[str | Path], name: str | None = Non
 def ready_truths(
     truths: Truths, path: str, protocol: Protocol, detections: Sequence[str], name: str | None = None
 ) -> Truths:
-    """The truths with all that a protocol asks for.
+    """Complete the truths with the data that a protocol needs.
 
     Args:
         truths: The truths as they were read.
         path: Their file, for errors.
         protocol: The rules of the evaluation.
-        detections: Files of detections: sizes of images that boxes are clipped to may come from CrowdHuman's.
-        name: The format of these files, if it is given.
+        detections: Files of detections; if boxes are clipped to images, CrowdHuman's files may give the sizes.
+        name: The format of these files, if given.
 
     Raises:
-        InputError: Something is missing; the message names the option that gives it.
+        InputError: If data is missing; the message names the option that provides it.
     """
     if protocol.clips_boxes:
         own = truths.image_sizes or {}
@@ -51,7 +51,7 @@ def ready_truths(
 
 
 def check_requirements(truths: Truths, path: str, protocol: Protocol) -> None:
-    """Raise `InputError` if truths lack what a protocol asks for; it names their file and the option that gives it."""
+    """Raise `InputError` if truths lack data that a protocol needs; it names their file and the option for the data."""
     _check_groups(truths, path, protocol)
     if protocol.federated and truths.coverage is None:
         raise InputError(f"{path}: {_without_coverage(protocol)}")
@@ -71,7 +71,7 @@ def _check_groups(truths: Truths, path: str, protocol: Protocol) -> None:
 
 
 def _without_coverage(protocol: Protocol) -> str:
-    """What is missing: first what files of the protocol have."""
+    """Error text about missing coverage; the protocol's usual source of it comes first."""
     rule = f"protocol {protocol.name} counts a class only in images where it was looked for"
     lists, labels = "LVIS' JSON has `neg_category_ids`", "--image-labels reads Open Images' verified labels"
     if protocol.class_groups:

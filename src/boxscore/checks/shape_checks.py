@@ -1,4 +1,4 @@
-"""Checks of shapes other than upright boxes, which files of boxes never show: masks, keypoints, oriented boxes."""
+"""Checks of shapes other than upright boxes: masks, keypoints, oriented boxes."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
@@ -16,13 +16,13 @@ from boxscore.data.geometry.oriented_boxes import faults_of
 from boxscore.formats.records import Floats, PoseRows
 
 FAR = 0.1
-"""Farther outside of its image, or of its box, than this, as a fraction of the size, is far."""
+"""Minimum distance that counts as far outside of an image or a box, as a fraction of its size."""
 MAX_DISTANCE = 2
-"""Pixels that a box may differ from the box around its mask: annotators' boxes and pixels are rounded."""
+"""Maximum distance in pixels of a box from the box around its mask; boxes and masks of annotators are rounded."""
 MAX_FACTOR = 2
-"""An area may be this many times the pixels of its mask, or the reverse."""
+"""Maximum ratio of an area and the number of pixels of its mask, in either direction."""
 MOST = 0.5
-"""The share of its labelled points that may lie outside of a truth's box."""
+"""Maximum share of labelled points that may lie outside of a truth's box."""
 
 
 def _shown(numbers: Floats) -> str:
@@ -30,7 +30,7 @@ def _shown(numbers: Floats) -> str:
 
 
 def is_invalid(rows: FileRows) -> Flags:
-    """Whether the evaluation refuses the shape of a row. Shape (R,)."""
+    """Whether the evaluation refuses the shape of each row. Shape (R,)."""
     is_bad = np.zeros(len(rows.records), bool)
     for is_wrong in _faults(rows).values():
         is_bad |= is_wrong
@@ -40,7 +40,7 @@ def is_invalid(rows: FileRows) -> Flags:
     return is_bad
 
 
-# Masks. Files without masks, or with polygons that could not be drawn, have none.
+# Masks. `Records.mask` is None for files without masks, and if polygons could not be drawn.
 
 
 def _of_masks(find: Callable[[FileRows, Masks], Iterable[Evidence]]) -> Callable[[FileRows], Iterable[Evidence]]:
@@ -48,7 +48,7 @@ def _of_masks(find: Callable[[FileRows, Masks], Iterable[Evidence]]) -> Callable
 
 
 def _polygons(rows: FileRows, mask: Masks) -> Polygons | None:
-    """The polygons of the file, if it has some."""
+    """The polygons of the file, or None."""
     return mask.polygons if rows.records.polygons is None else rows.records.polygons
 
 
@@ -81,11 +81,11 @@ def _other_sizes(rows: FileRows, mask: Masks) -> Iterable[Evidence]:
 
 def _other_boxes(rows: FileRows, mask: Masks) -> Iterable[Evidence]:
     if rows.records.is_normalized:
-        return ()  # these are the boxes around the polygons
+        return ()  # the boxes were computed around the polygons
     is_valid = rows.is_finite & (rows.extent >= 0).all(axis=1) & (mask.runs.area > 0)
     is_other = is_valid & (np.abs(np.asarray(mask.outer_boxes()) - rows.corner) > MAX_DISTANCE).any(axis=1)
     if (polygons := _polygons(rows, mask)) is not None:
-        # A tip that is thinner than a pixel is in the box around the polygon, and not in the one around the pixels.
+        # A tip that is thinner than a pixel extends the box around the polygon, but not the box around the pixels.
         is_other &= (np.abs(polygons.bounds() - rows.corner) > MAX_DISTANCE).any(axis=1)
     return rows.where(
         is_other,
@@ -99,7 +99,7 @@ def _other_areas(rows: FileRows, mask: Masks) -> Iterable[Evidence]:
     area, pixels = rows.records.area, mask.runs.area
     if rows.role != "truths" or area is None:
         return ()
-    border = mask.runs.box[:, 2:].sum(axis=1)  # half of the pixels at the border may be on or off
+    border = mask.runs.box[:, 2:].sum(axis=1)  # half of the border pixels may be set or unset
     is_other = (area > MAX_FACTOR * pixels + border) | (MAX_FACTOR * (area + border) < pixels)
     return rows.where(
         np.isfinite(area) & (area >= 0) & (pixels > 0) & is_other,
@@ -183,11 +183,11 @@ _FAULTS = {
     "self_crossing": ("whose edges cross", "; corners must be in order around the box"),
     "not_convex": ("that is not convex/that are not convex", ""),
 }
-"""For each fault: a title, and a hint."""
+"""Title and hint by fault."""
 
 
 def _faults(rows: FileRows) -> Mapping[str, Flags]:
-    """Which oriented boxes are invalid, by the kind of fault."""
+    """Which oriented boxes are invalid, by fault. Shapes (R,)."""
     return {} if rows.records.oriented is None else faults_of(*rows.records.oriented)
 
 
@@ -215,19 +215,22 @@ def _of_poses(find: Callable[[FileRows, PoseRows], Iterable[Evidence]]) -> Calla
 
 
 def _numbers(poses: PoseRows) -> Floats:
-    """x, y and, if there is one, the third number of each point. Shape (R, K, 2 or 3)."""
+    """x, y and the third number, if any, of each point. Shape (R, K, 2 or 3)."""
     return poses.point if poses.third is None else np.concatenate([poses.point, poses.third[:, :, None]], axis=2)
 
 
 def _third(poses: PoseRows) -> Floats:
-    """The third numbers; 1 where there are none. Shape (R, K)."""
+    """The third number of each point; 1 if points have only two. Shape (R, K)."""
     return np.ones(poses.point.shape[:2]) if poses.third is None else poses.third
 
 
 def _is_labelled(rows: FileRows, poses: PoseRows) -> Flags:
-    """Which points of truths are labelled, and which of detections have a score above 0. Shape (R, K)."""
+    """Whether each point of a truth is labelled, or of a detection has a score above 0. Shape (R, K).
+
+    All points of a detection count if all of its scores are 0.
+    """
     is_labelled = _third(poses) > 0
-    if rows.role == "detections":  # a file without scores has zeros
+    if rows.role == "detections":  # files without scores have zeros
         is_labelled = is_labelled | ~is_labelled.any(axis=1, keepdims=True)
     return np.asarray(is_labelled)
 
@@ -241,7 +244,7 @@ def _is_negative(rows: FileRows, poses: PoseRows) -> Flags:
 
 
 def _has_no_size(rows: FileRows, poses: PoseRows) -> Flags:
-    """Truths with labelled points whose area is 0, or, without areas, their box."""
+    """Whether each row is a truth with labelled points and an area of 0; without areas, a box of area 0. Shape (R,)."""
     area = rows.records.area
     size = rows.extent.prod(axis=1) if area is None else area
     is_labelled = (_third(poses) > 0).any(axis=1)
@@ -249,7 +252,7 @@ def _has_no_size(rows: FileRows, poses: PoseRows) -> Flags:
 
 
 def _show_point(poses: PoseRows, row: int, is_bad: Flags) -> str:
-    """The first bad point of a row."""
+    """Describe the first bad point of a row."""
     index = int(np.argmax(is_bad))
     return f"point {index}: ({_shown(_numbers(poses)[row, index])})"
 
@@ -276,7 +279,10 @@ def _unlabelled(rows: FileRows, poses: PoseRows) -> Iterable[Evidence]:
 
 
 def _other_counts(rows: FileRows, poses: PoseRows, *, is_decisive: bool) -> Iterable[Evidence]:
-    """Truths whose `num_keypoints` is not the number of labelled points; `is_decisive`: one of both is 0."""
+    """Evidence about truths whose `num_keypoints` is not the number of labelled points.
+
+    `is_decisive`: only truths for which exactly one of the two numbers is 0, else only the other truths.
+    """
     num = poses.num_labelled
     if rows.role != "truths" or num is None:
         return ()
@@ -295,7 +301,10 @@ def _other_visibility(rows: FileRows, poses: PoseRows) -> Iterable[Evidence]:
 
 
 def _poses_outside(rows: FileRows, poses: PoseRows, *, are_swapped: bool) -> Iterable[Evidence]:
-    """Points far outside of their image. `are_swapped`: that lie in it if x and y are swapped."""
+    """Evidence about points far outside of their image.
+
+    `are_swapped`: only if many points are, and nearly all would be inside with x and y swapped; else only if not.
+    """
     is_used, size = _is_labelled(rows, poses), rows.size[:, None]
     is_far_point = is_used & _beyond(poses.point, 0 * size, size, FAR * size)
     is_swapped_far_point = is_used & _beyond(poses.point[:, :, ::-1], 0 * size, size, 0.01 * size)
@@ -319,7 +328,7 @@ def _poses_outside(rows: FileRows, poses: PoseRows, *, are_swapped: bool) -> Ite
 
 
 def _beyond(point: Floats, low: Floats, high: Floats, slack: Floats) -> Flags:
-    """Which points are outside of a region by more than `slack`. Shape (R, K)."""
+    """Whether each point is outside of a region by more than `slack`. Shape (R, K)."""
     return np.asarray(((point < low - slack) | (point > high + slack)).any(axis=2))
 
 
@@ -433,4 +442,4 @@ _POSE_CHECKS: Sequence[Check[FileRows]] = (
 )
 
 SHAPE_CHECKS: Sequence[Check[FileRows]] = (*_MASK_CHECKS, *map(_fault_check, _FAULTS), *_POSE_CHECKS)
-"""Checks of shapes other than upright boxes; each asks nothing of files without them."""
+"""Checks of shapes other than upright boxes; files without such shapes pass."""
