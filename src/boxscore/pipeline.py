@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class Engine(NamedTuple):
-    """One way to do the work. All give the same verdicts and the same curves."""
+    """One implementation of matching and curves. All engines give the same verdicts and curves."""
 
     match: Callable[[Detections, Truths, Protocol, int, bool], Tally]
     curves: Callable[[Tally, int], Curves]
@@ -43,15 +43,23 @@ def evaluate(
     *,
     threads: int | None = None,
 ) -> Result:
-    """How well `detections` find `truths`, under a protocol.
+    """Evaluate `detections` against `truths` under a protocol.
 
-    `protocol`: "coco", "voc2007", "voc2012", "paper", "coco_keypoints", … or a `Protocol`. A name takes the shapes that
-    both sides have, boxes if they have several; the `iou_type` of a `Protocol` says which: "bbox", "segm", "boundary",
-    "keypoints", "obb", "probiou". `engine`:
-    "native" is C++ for arrays in host memory; "parallel" works on any array library, on its device; "sequential" is the
-    textbook loop, the same and slow; "auto" takes "native" for data in host memory, else "parallel". `threads`: for
-    "native", else BOXSCORE_THREADS, else all cores that this process may use, at most OMP_NUM_THREADS; any number gives
-    the same bits. Empty inputs are fine: without truths every number is NaN, without detections 0.
+    Inputs may be empty: without truths every number is NaN, without detections 0.
+
+    Args:
+        detections: The detections of all images.
+        truths: The truths of all images.
+        protocol: "coco", "voc2007", "voc2012", "paper", "coco_keypoints", … or a `Protocol`. A name compares the shapes
+            that both sides have, boxes if they have several. The `iou_type` of a `Protocol` names the similarity:
+            "bbox", "segm", "boundary", "keypoints", "obb" or "probiou".
+        engine: "native" is C++ for arrays in host memory; "parallel" works on any array library, on its device;
+            "sequential" is the textbook loop, slow. "auto" takes "native" for data in host memory, else "parallel".
+        threads: Number of threads of "native". Default: BOXSCORE_THREADS, else all cores that this process may use, at
+            most OMP_NUM_THREADS. Any number gives the same bits.
+
+    Returns:
+        The numbers by name, with curves and verdicts.
 
     >>> from boxscore import Detections, Truths
     >>> truths = Truths(image=[0, 0], label=[1, 1], box=[[0, 0, 10, 10], [20, 20, 10, 10]], box_format="xywh")
@@ -81,18 +89,21 @@ def match(
     threads: int | None = None,
     trace: bool = False,
 ) -> Tally:
-    """The verdict of every detection. Tallies of different images can be merged before they are finished.
+    """Match detections with truths. Tallies of different images can be merged before they are finished.
 
     Args:
-        detections: Every detection of these images.
-        truths: Every truth of these images.
+        detections: All detections of these images.
+        truths: All truths of these images.
         protocol: As in `evaluate`.
         engine: As in `evaluate`.
         threads: As in `evaluate`.
-        trace: Record which rows of `detections` and `truths` the tally is of, in `Tally.row` and `Tally.truth_row`, and
-            which truth each detection takes in the first area range at the first threshold, in `Tally.taken` and
-            `Tally.taken_similarity`. `Protocol.at` makes any threshold the first. Rows that the protocol leaves out
-            are in no column. Merging tallies and storing them drops these columns.
+        trace: Whether to record the input rows in `Tally.row` and `Tally.truth_row`, and the truth that each detection
+            takes in the first area range at the first threshold in `Tally.taken` and `Tally.taken_similarity`.
+            `Protocol.at` makes any threshold the first. Rows that the protocol drops are in no column. Merging and
+            storing tallies drops these columns.
+
+    Returns:
+        The verdict of every detection.
 
     >>> from boxscore import Detections, Truths
     >>> truths = Truths(image=[0, 0], label=[1, 1], box=[[20, 20, 30, 30], [0, 0, 10, 10]])
@@ -143,7 +154,7 @@ def _match(engine: str, sides: Inputs, protocol: Protocol, threads: int | None, 
 
 
 def _with_images(tally: Tally, detections: Detections, truths: Truths, threads: int) -> Tally:
-    """The same with what extra numbers need to know of each image."""
+    """Add the columns per image that extra numbers need."""
     images = np.union1d(host_ids(detections.image), host_ids(truths.image))
     jaccard = None
     if "ji" in tally.protocol.extra_numbers:
@@ -153,19 +164,28 @@ def _with_images(tally: Tally, detections: Detections, truths: Truths, threads: 
 
 
 def protocol_for(protocol: ProtocolLike, detections: Detections, truths: Truths) -> Protocol:
-    """A protocol, or the one of that name for the shapes that both sides have: boxes, unless one side has none."""
+    """The protocol; a name selects the variant for the first similarity that the shapes of both sides have."""
     if not isinstance(protocol, str):
         return as_protocol(protocol)
     named = as_protocol(protocol)
     if named.iou_type != "bbox":
-        return named  # a protocol of these shapes alone
+        return named  # this protocol is only for these shapes
     return protocol_of(protocol, common_iou_type(detections, truths) or named.iou_type)
 
 
 def finish(tally: Tally | Sequence[Tally], engine: EngineName = "auto", *, threads: int | None = None) -> Result:
-    """The result of all that a tally has counted, or several tallies of different images.
+    """Compute the result of a tally, or of several tallies of different images.
 
-    Several tallies give the same bits as one into which they were merged, but large ones are not copied for it.
+    Args:
+        tally: A tally, or a list of tallies. A list gives the bits of the merged tally, without copying large ones.
+        engine: As in `evaluate`; "auto" takes "native".
+        threads: As in `evaluate`.
+
+    Returns:
+        The numbers by name, with curves and verdicts.
+
+    Raises:
+        InputError: Tallies have different protocols, or an image in common.
 
     >>> from boxscore import Detections, Truths
     >>> truths = [Truths(image=[i], label=[1], box=[[0, 0, 10, 10]]) for i in range(2)]
@@ -189,10 +209,16 @@ def _finish(tallies: list[Tally], engine: str, threads: int | None) -> Result:
 
 
 def load_result(path: str | PathLike[str]) -> Result:
-    """The result in a file that `Result.save` or `Tally.save` made, with the same bits.
+    """Read a result from a file of `Result.save` or `Tally.save`, with the same bits.
 
-    It has no `inputs`, so errors and the confusion matrix are not available. Any other file, and one that is truncated
-    or damaged, is an `InputError`.
+    Args:
+        path: The file.
+
+    Returns:
+        The result, without `inputs`: errors and the confusion matrix are not available.
+
+    Raises:
+        InputError: The file is of another kind, truncated or damaged.
 
     >>> import tempfile
     >>> from boxscore import Detections, Truths, evaluate
@@ -209,7 +235,7 @@ def load_result(path: str | PathLike[str]) -> Result:
 
 
 def finish_saved(tally: Tally, header: "Header | None") -> Result:
-    """The result of a saved tally, with the facts about its inputs that the header has."""
+    """Compute the result of a saved tally, with the facts about its inputs from the header."""
     result = finish(tally)
     return result if header is None else replace(result, num_given=header.num_given, stored=header.stored)
 
@@ -233,7 +259,7 @@ def _check_engine(name: str) -> None:
 
 
 def _engine(name: str) -> Engine:
-    """The engine of a name. Native is always loaded, as means are its own; the others are when they are asked for."""
+    """The engine of a name. Native is always loaded, as it computes the averages; the others are imported on demand."""
     _check_engine(name)
     if name == "parallel":
         from boxscore.engines.parallel import array_engine

@@ -1,4 +1,4 @@
-"""Detections and Truths as columns, one row per shape. Data is checked here; past here it is trusted."""
+"""Detections and Truths as columns, one row per shape. Input is validated here; later code trusts it."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -27,28 +27,45 @@ ClassNames = Mapping[int, str] | Sequence[str]
 """Names by label, or a sequence of names for the labels 0, 1, 2, …"""
 
 ImageIdsLike = Iterable[int | str] | Array
-"""The ids of images: integers or names."""
+"""Image ids: integers or names."""
 
 Invalid = Literal["error", "drop"]
 """Treatment of invalid detections, such as a box with NaN: raise an error, or drop them."""
 
 _CAN_BE_DROPPED = ("box", "keypoints", "keypoints_scores", "score", "area")
-"""The columns whose invalid rows may be dropped: what a network computes. Ids and masks must be valid always."""
+"""The columns whose invalid rows may be dropped: the outputs of a network. Ids and masks must always be valid."""
 
 Columns = TypeVar("Columns", "Detections", "Truths")
 
 IGNORED_KINDS = (DIFFICULT, CROWD)
-"""Kinds that count nowhere: a detection that takes one is ignored."""
+"""Kinds that are not counted: a detection that takes such a truth is ignored."""
 
 SHARED_KINDS = (CROWD, GROUP)
-"""Kinds that any number of detections may take, with a similarity relative to the detection's own size."""
+"""Kinds that any number of detections may take; similarity is relative to the detection's size."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False, init=False)
 class Detections(Shapes):
-    """What a detector found, one row per shape. Arrays of any supported library, or lists.
+    """Detections, one row per shape. Columns are arrays of any supported library, or lists.
 
     The order of rows breaks ties: of equal scores in one image, the earlier row ranks first.
+
+    Args:
+        image: Image ids, any integers. Shape (D,).
+        label: Class ids, any integers. Shape (D,).
+        score: Confidences, any finite numbers; higher means more confident. Shape (D,).
+        geometry: The shapes, instead of `box`, `mask` or `keypoints`. Length D.
+        box: Boxes in `box_format`. Shape (D, 4); (D, 5) with an angle; (D, 8) for corners.
+        box_format: The format of `box`; default: "xyxy".
+        mask: Masks: pixels (D, H, W), a list of COCO's run lengths, or `Masks`.
+        keypoints: Keypoints: (D, K, 3) with a score per point, or (D, K, 2).
+        keypoints_scores: The score of each point beside `keypoints` (D, K, 2); not used beside (D, K, 3). Shape (D, K).
+        others: The same rows under other geometries, such as the masks of boxes.
+        area: Areas that decide whether a false positive is in an area range; default: of the shapes. Shape (D,).
+        invalid_image: The images of invalid rows that were dropped; `from_valid_rows` sets it. Shape (I,).
+
+    Raises:
+        InputError: Columns have different lengths, or values are invalid.
 
     >>> Detections(image=[0, 0, 1], label=[3, 5, 3], score=[0.9, 0.8, 0.7], box=np.ones((3, 4)))
     Detections(3 boxes in 2 images, numpy)
@@ -59,16 +76,15 @@ class Detections(Shapes):
     label: Array
     """Class ids, any integers. Shape (D,)."""
     score: Array
-    """Confidence, any finite numbers; higher is surer. Shape (D,)."""
+    """Confidences, any finite numbers; higher means more confident. Shape (D,)."""
     geometry: Geometry
-    """The shapes; boxes are written as `box` and `box_format`, masks as `mask`, poses as `keypoints`, (D, K, 3), or
-    (D, K, 2) and, if you like, `keypoints_scores`; beside (D, K, 3) these are not used. Length D."""
+    """The main geometry: boxes, masks or keypoints. Length D."""
     others: tuple[Geometry, ...] = ()
     """The same rows under other geometries, such as the masks of boxes. `Protocol.iou_type` says which one counts."""
     area: Array | None = None
-    """The area that decides whether a false positive is in an area range, else the shape's own. Shape (D,)."""
+    """Areas that decide whether a false positive is in an area range; None: of the shapes. Shape (D,)."""
     invalid_image: NDArray[np.int64] | None = None
-    """The images of invalid rows that were dropped, see `from_images`; None: none was. Shape (I,)."""
+    """The images of invalid rows that were dropped, see `from_images`; None: no row was. Shape (I,)."""
 
     def __init__(
         self,
@@ -98,17 +114,20 @@ class Detections(Shapes):
 
     @classmethod
     def from_valid_rows(cls, **columns: Any) -> "Detections":
-        """The valid rows of columns that the constructor takes; the images of the others are in `invalid_image`.
+        """Drop the invalid rows of the constructor's columns, and list their images in `invalid_image`.
 
-        Invalid is what the constructor refuses row by row: a box, a score, an area or keypoints with a number that is
-        not finite, a negative size, and so on. All else stays an error.
+        A row is invalid if its box, score, area or keypoints are: a number that is not finite, a negative size, and so
+        on. Other errors, such as wrong shapes of arrays or invalid ids and masks, are raised as by the constructor.
+
+        Args:
+            **columns: The arguments of the constructor.
 
         >>> found = Detections.from_valid_rows(image=[0, 7], label=[1, 1], score=[0.9, np.nan], box=[[0, 0, 9, 9]] * 2)
         >>> found, found.invalid_image.tolist()
         (Detections(1 box in 1 image, numpy), [7])
         """
         dropped: list[NDArray[np.int64]] = []
-        rows: NDArray[np.int64] | None = None  # the index of each row that is left in what was given
+        rows: NDArray[np.int64] | None = None  # the index of each remaining row in the input
         while True:
             try:
                 made = cls(**columns)
@@ -133,20 +152,27 @@ class Detections(Shapes):
         is_hosted: bool = False,
         invalid: Invalid = "error",
     ) -> "Detections":
-        """Columns from one dict per image with `boxes` (D, 4), `scores` (D,) and `labels` (D,).
+        """Build the columns from one dict per image with `boxes`, `scores` (D,) and `labels` (D,).
 
-        `box_format`: that of oriented boxes makes `boxes` (D, 5), with an angle, or (D, 8), corners.
+        The keys of the shapes, by `iou_type`:
 
-        `iou_type`: with "segm" or "boundary" dicts have `masks` in place of `boxes`, with several both: booleans
-        or bytes (D, H, W) or (D, 1, H, W), or a list of COCO's run lengths; with "keypoints" they have `keypoints`,
-        (D, K, 3), or (D, K, 2) and perhaps `keypoints_scores`, (D, K), which are not used beside (D, K, 3). Images are
-        numbered 0, 1, 2, … unless `image_ids` has an integer or a name for each; a name becomes a hash of 63 bits.
-        Batches to be merged later need ids. `is_hosted`: what is in host memory becomes NumPy's, which is faster. In
-        place of a dict there may be an object that has what one image has: supervision's `Detections` or `KeyPoints`,
-        Ultralytics' `Results`.
+        - "bbox", "obb", "probiou": `boxes` (D, 4); oriented formats have (D, 5) with an angle, or (D, 8) for corners.
+        - "segm", "boundary": `masks`, booleans or bytes (D, H, W) or (D, 1, H, W), or a list of COCO's run lengths.
+        - "keypoints": `keypoints` (D, K, 3), or (D, K, 2) and optionally `keypoints_scores` (D, K), which are not used
+          beside (D, K, 3).
 
-        `invalid`: what becomes of a row with a NaN, an infinity or a negative size: "error", or "drop", as if it were
-        not there. Results count the rows that were dropped, and are not `comparable`.
+        Args:
+            images: One dict per image; or supervision's `Detections` or `KeyPoints`, or Ultralytics' `Results`.
+            image_ids: An integer or a name per image; a name becomes a hash of 63 bits. Default: 0, 1, 2, … Batches
+                to be merged later need ids.
+            box_format: The format of `boxes`, upright or oriented.
+            iou_type: The similarity, which decides the keys to read; several similarities read the keys of all.
+            is_hosted: Whether to convert arrays in host memory to NumPy, which is faster.
+            invalid: "error" raises for a row with NaN, infinity or a negative size; "drop" drops it. Results count
+                the dropped rows, and are then not `comparable`.
+
+        Raises:
+            InputError: An image is invalid; the error names the image, the key and the row.
 
         >>> Detections.from_images([{"boxes": [[0, 0, 9, 9]], "scores": [0.9], "labels": [1]}])
         Detections(1 box in 1 image, numpy)
@@ -171,10 +197,21 @@ class Detections(Shapes):
         box_format: BoxFormat = "xyxy",
         invalid: Invalid = "error",
     ) -> "Detections":
-        """Columns from a padded batch, without the rows that `discarded` marks (Alg. 5) and those with a label below 0.
+        """Build the columns from a padded batch, without discarded rows (Alg. 5) and rows with a label below 0.
 
-        Shapes (N, D, 4), (N, D), (N, D), (N, D, H, W), (N, D, K, 3), (N, D, K), (N, D); any of boxes, masks and
-        keypoints; `image_ids` and `invalid`: as in `from_images`.
+        At least one of `box`, `mask` and `keypoints` must be given.
+
+        Args:
+            box: Boxes in `box_format`. Shape (N, D, 4); (N, D, 5) with an angle; (N, D, 8) for corners.
+            label: Class ids; below 0: padding. Shape (N, D).
+            score: Confidences. Shape (N, D).
+            mask: Pixels, booleans or bytes. Shape (N, D, H, W).
+            keypoints: x, y and score of each point. Shape (N, D, K, 3), or (N, D, K, 2).
+            keypoints_scores: As in the constructor. Shape (N, D, K).
+            discarded: Whether to drop the row. Shape (N, D).
+            image_ids: As in `from_images`. Length N.
+            box_format: The format of `box`.
+            invalid: As in `from_images`.
         """
         make = detections_maker(invalid)
         required, optional = {"label": label, "score": score}, {"box": box, "mask": mask, "discarded": discarded}
@@ -195,7 +232,7 @@ def detections_maker(invalid: Invalid) -> Callable[..., Detections]:
 
 
 def _valid_rows(value: Any, is_valid: NDArray[np.bool_]) -> Any:
-    """The valid rows of a column, however it was given; settings stay as they are."""
+    """The valid rows of a column in any form; settings stay unchanged."""
     if value is None or isinstance(value, str):
         return value
     if isinstance(value, Geometry):
@@ -207,7 +244,34 @@ def _valid_rows(value: Any, is_valid: NDArray[np.bool_]) -> Any:
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False, init=False)
 class Truths(Shapes):
-    """The ground truth, one row per shape. Arrays of any supported library, or lists.
+    """The ground truth, one row per shape. Columns are arrays of any supported library, or lists.
+
+    Args:
+        image: Image ids, any integers. Shape (G,).
+        label: Class ids, any integers. Shape (G,).
+        geometry: The shapes, instead of `box`, `mask` or `keypoints`. Length G.
+        box: Boxes in `box_format`. Shape (G, 4); (G, 5) with an angle; (G, 8) for corners.
+        box_format: The format of `box`; default: "xyxy".
+        mask: Masks: pixels (G, H, W), a list of COCO's run lengths, or `Masks`.
+        keypoints: Keypoints: (G, K, 3) with a visibility per point, or (G, K, 2).
+        visibility: Above 0 where a point of `keypoints` (G, K, 2) is labelled; default: all are. Shape (G, K).
+        others: The same rows under other geometries, as in `Detections`.
+        ignore: Whether a truth is ignored: VOC's "difficult", COCO's "iscrowd". Shape (G,).
+        kind: The kind of each truth, 0 to 3, instead of `ignore`; see the field. Shape (G,).
+        coverage: The classes that were verified in each image; default: every class in every image.
+        truncated: VOC's "truncated"; affects no number. Shape (G,).
+        area: Areas that decide area ranges; default: of the shapes. Shape (G,).
+        class_names: Names by label, or a sequence of names for 0, 1, 2, … If given, other labels are errors.
+        image_names: File names by image id. If given, these are all images of the data.
+        image_sizes: Width and height by image id.
+        class_groups: The group of each class by label, such as "rare" under LVIS.
+        crowd_index: How crowded each image is, 0 to 1, by image id (CrowdPose).
+        subset: Descriptions of what was excluded from the data, such as "50 of 5,000 images".
+        is_numbered: Whether image ids are only indices in a list of names.
+        is_normalized: Whether `box` has fractions of the image's width and height.
+
+    Raises:
+        InputError: Columns have different lengths, or values are invalid.
 
     >>> Truths(image=[0, 7], label=[3, 5], box=[[0, 0, 10, 10], [5, 5, 20, 10]], ignore=[False, True])
     Truths(2 boxes in 2 images, numpy)
@@ -218,47 +282,46 @@ class Truths(Shapes):
     label: Array
     """Class ids, any integers. Shape (G,)."""
     geometry: Geometry
-    """The shapes; boxes are written as `box` and `box_format`, masks as `mask`, poses as `keypoints`, (G, K, 3), or
-    (G, K, 2) and, if not all points are labelled, `visibility`. Length G."""
+    """The main geometry: boxes, masks or keypoints. Length G."""
     others: tuple[Geometry, ...] = ()
     """The same rows under other geometries, as in `Detections`."""
     ignore: Array | None = None
-    """VOC's "difficult", COCO's "iscrowd": finding it is not rewarded, missing it not punished. Which of
-    the two it is, the protocol says. Shape (G,)."""
+    """Whether a truth is ignored: finding it is not rewarded, missing it not punished. The protocol decides whether
+    this means VOC's "difficult" or COCO's "iscrowd". Shape (G,)."""
     kind: Array | None = None
-    """What each truth is, instead of `ignore`, uint8. Shape (G,).
+    """The kind of each truth, uint8; given instead of `ignore`. Shape (G,).
 
     - 0, regular: it counts, and one detection may take it.
     - 1, difficult (VOC): finding it is not rewarded, missing it not punished.
-    - 2, crowd (COCO): the same for a region that any number of detections may take. Similarity is relative to the
-      detection's own size.
-    - 3, group (Open Images): a region of several objects that counts as one truth. It is for detections that would be
-      false positives without it: the first that takes it is a true positive, later ones are ignored. Similarity is
-      relative to the detection's own size."""
+    - 2, crowd (COCO): an ignored region that any number of detections may take. Similarity is relative to the
+      detection's size.
+    - 3, group (Open Images): a region of several objects that counts as one truth. Only detections that would
+      otherwise be false positives take it: the first is a true positive, later ones are ignored. Similarity is
+      relative to the detection's size."""
     coverage: Coverage | None = None
-    """Which classes were looked for in which images; None: every class in every image, exhaustively."""
+    """The classes that were verified in each image; None: every class in every image, exhaustively."""
     truncated: Array | None = None
-    """VOC's "truncated": a part of it is outside of the image. Decides no number; files keep it. Shape (G,)."""
+    """VOC's "truncated": a part is outside of the image. Affects no number; files keep it. Shape (G,)."""
     area: Array | None = None
-    """The area that decides its size class, else the shape's own; COCO gives the area of the mask. Shape (G,)."""
+    """Areas that decide area ranges; None: of the shapes. COCO gives the area of the mask. Shape (G,)."""
     class_names: ClassNames | None = None
-    """If given, these are the classes: one without boxes still has its row, another label is an error."""
+    """If given, these are the classes: a class without boxes still has its row, any other label is an error."""
     image_names: Mapping[int, str] | None = None
     """File names, or their stems, by image id, for joining with detections that name their images. If given, these are
-    all images of the data, those without boxes, too."""
+    all images of the data, including those without boxes."""
     image_sizes: Mapping[int, tuple[int, int]] | None = None
-    """Width and height by image id, for files whose boxes are fractions of them."""
+    """Width and height by image id, for files whose boxes are fractions, and protocols that clip boxes."""
     class_groups: Mapping[int, str] | None = None
-    """The group of each class by label, for protocols that measure groups of their own: "rare", "common" or "frequent"
+    """The group of each class by label, for protocols that measure groups of classes: "rare", "common" or "frequent"
     under LVIS."""
     crowd_index: Mapping[int, float] | None = None
     """How crowded each image is, 0 to 1, by image id, for protocols that have ranges of it (CrowdPose)."""
     subset: tuple[str, ...] = ()
-    """What was left out of the data, in words, such as "50 of 5,000 images": numbers of a part are not comparable."""
+    """Descriptions of what was excluded, such as "50 of 5,000 images": numbers of a subset are not comparable."""
     is_numbered: bool = False
-    """Whether the image ids are only indices in a list of names, from a format that has no ids."""
+    """Whether the image ids are only indices in a list of names, from a format without ids."""
     is_normalized: bool = False
-    """Whether `box` has fractions of the image's width and height, as every detection must then."""
+    """Whether `box` has fractions of the image's width and height; detections must then have fractions, too."""
 
     def __init__(
         self,
@@ -322,12 +385,26 @@ class Truths(Shapes):
         class_names: ClassNames | None = None,
         is_hosted: bool = False,
     ) -> "Truths":
-        """Columns from one dict per image with `boxes` (G, 4), `labels` (G,) and, if you like, `area` (G,) and any of
-        `ignore`, `iscrowd` and `difficult` (G,): a truth that one of them marks is ignored. `iou_type`, `image_ids` and
-        `is_hosted`: as in `Detections.from_images`; names of images are also in `image_names`. Beside `keypoints` there
-        may be `visibility`, (G, K), and `boxes`. Lists of labels in `neg_category_ids` and, if you like,
-        `not_exhaustive_category_ids` make the `coverage`, as in LVIS: all images have them, or none. In place of a dict
-        there may be supervision's `Detections` or `KeyPoints`, with such columns in `data`.
+        """Build the columns from one dict per image with `labels` (G,) and the shapes.
+
+        The keys of the shapes are as in `Detections.from_images`, without scores. Beside `keypoints` there may be
+        `visibility` (G, K) and `boxes`. Optional keys:
+
+        - `area` (G,).
+        - `ignore`, `iscrowd`, `difficult` (G,): a truth that any of them marks is ignored.
+        - `neg_category_ids` and `not_exhaustive_category_ids`: lists of labels that make the `coverage`, as in LVIS.
+          Either all images have them, or none; the second needs the first.
+
+        Args:
+            images: One dict per image; or supervision's `Detections` or `KeyPoints`, with optional columns in `data`.
+            image_ids: As in `Detections.from_images`; names also go to `image_names`.
+            box_format: The format of `boxes`.
+            iou_type: As in `Detections.from_images`.
+            class_names: As in the constructor.
+            is_hosted: As in `Detections.from_images`.
+
+        Raises:
+            InputError: An image is invalid; the error names the image, the key and the row.
         """
         ids = None if image_ids is None else read_image_ids(image_ids)
         keys = TRUTH_KEYS.of_shapes(iou_type, box_format)
@@ -353,10 +430,21 @@ class Truths(Shapes):
         box_format: BoxFormat = "xyxy",
         class_names: ClassNames | None = None,
     ) -> "Truths":
-        """Columns from a padded batch, without its dummies: the rows with a label below 0 (Alg. 4).
+        """Build the columns from a padded batch, without its padding: the rows with a label below 0 (Alg. 4).
 
-        Shapes (N, G, 4), (N, G), (N, G, H, W), (N, G, K, 3), (N, G, K), (N, G), (N, G); any of boxes, masks and
-        keypoints; `image_ids`: as in `from_images`.
+        At least one of `box`, `mask` and `keypoints` must be given.
+
+        Args:
+            box: Boxes in `box_format`. Shape (N, G, 4); (N, G, 5) with an angle; (N, G, 8) for corners.
+            label: Class ids; below 0: padding. Shape (N, G).
+            mask: Pixels, booleans or bytes. Shape (N, G, H, W).
+            keypoints: x, y and visibility of each point. Shape (N, G, K, 3), or (N, G, K, 2).
+            visibility: As in the constructor. Shape (N, G, K).
+            ignore: As in the constructor. Shape (N, G).
+            area: As in the constructor. Shape (N, G).
+            image_ids: As in `from_images`. Length N.
+            box_format: The format of `box`.
+            class_names: As in the constructor.
         """
         ids = None if image_ids is None else read_image_ids(image_ids)
         settings: dict[str, Any] = {"class_names": class_names}
@@ -368,9 +456,9 @@ class Truths(Shapes):
         return batch.build(cls, ids, **settings)
 
     def kinds(self, protocol: Protocol) -> Array | None:
-        """The kind of each truth under a protocol, uint8, where the shapes are; None: all are regular. Shape (G,).
+        """The kind of each truth under a protocol, uint8, on the device of the shapes; None: all regular. Shape (G,).
 
-        A regular truth that has nothing to compare is difficult: keypoints without a label.
+        A regular truth with nothing to compare, such as keypoints without labelled points, is difficult.
         """
         kind = None if self.kind is None else kinds_under(self.kind, protocol)
         if self.ignore is not None:
@@ -384,12 +472,12 @@ class Truths(Shapes):
 
     @property
     def names_by_label(self) -> dict[int, str] | None:
-        """The class names as a mapping, however they were given."""
-        return cast(dict[int, str] | None, self.class_names)  # they were made one when they came
+        """The class names as a mapping from labels."""
+        return cast(dict[int, str] | None, self.class_names)  # normalized to a dict in __init__
 
 
 def _listed_coverage(images: Sequence[Mapping[str, Any]], image_ids: Any, truths: Truths) -> Coverage | None:
-    """What was looked for, from the lists of labels of dicts; None if they have none."""
+    """The coverage from the lists of labels in the dicts; None if they have none."""
     negative, not_exhaustive = (listed_labels(images, key) for key in COVERAGE_KEYS)
     if negative is None and not_exhaustive is None:
         return None
@@ -403,13 +491,13 @@ def _listed_coverage(images: Sequence[Mapping[str, Any]], image_ids: Any, truths
 
 
 def ignored_kinds(ignore: Array, protocol: Protocol) -> Array:
-    """The kinds of truths of which some are marked `ignore`, uint8; the protocol says what these are."""
+    """Kinds from `ignore` flags, uint8; the protocol decides the kind of marked truths."""
     xp = namespace(ignore)
     return xp.astype(ignore, xp.uint8) * protocol.ignored_kind
 
 
 def kinds_under(kind: Array, protocol: Protocol) -> Array:
-    """The kinds of truths as a protocol has them: where it ignores no truth, all but groups are regular."""
+    """Kinds of truths under a protocol: if it counts ignored truths as regular, all but groups are."""
     if protocol.ignored != "regular":
         return kind
     return namespace(kind).where(kind == GROUP, kind, kind * REGULAR)
@@ -428,10 +516,10 @@ def _as_kinds(kind: Any, geometry: Geometry) -> Array:
 
 
 def coverage_codes(detections: Detections, truths: Truths, protocol: Protocol) -> NDArray[np.uint8] | None:
-    """What the coverage says of each detection, in host memory; None: all count. Shape (D,).
+    """The coverage code of each detection, in host memory; None: all count. Shape (D,).
 
-    Detections without area are left out where the protocol says so. Where limits are over the dataset, those that would
-    be left out are ignored instead: they are left out once limits were applied.
+    Unless `Protocol.empty` is "keep", detections without area are not covered. If limits are over the dataset,
+    detections that are not covered are ignored instead: they are dropped after the limits were applied.
 
     >>> detections = Detections(image=[0, 0, 0], label=[1, 2, 3], score=[0.9, 0.8, 0.7], box=[[0, 0, 9, 9]] * 3)
     >>> coverage = Coverage(image=[0, 0], label=[1, 2], is_exhaustive=[True, False])
@@ -456,7 +544,7 @@ def _codes_by_class(detections: Detections, truths: Truths) -> NDArray[np.uint8]
 
 
 def classes_of(detections: Detections, truths: Truths) -> NDArray[np.int64]:
-    """Every label there is, ascending: those of the truths, of the detections and of the class names. Shape (K,)."""
+    """All labels of truths, detections and class names, ascending. Shape (K,)."""
     seen = [_compiled.distinct(compact(host_ids(side.label))) for side in (truths, detections)]
     named = np.array(list(truths.names_by_label or ()), np.int64)
     classes: NDArray[np.int64] = _compiled.distinct(np.concatenate([*seen, named]))
@@ -475,7 +563,7 @@ def host_scores(column: Array) -> NDArray[Any]:
 
 
 def host_areas(columns: "Detections | Truths", protocol: Protocol) -> NDArray[Any]:
-    """The areas that decide ranges, in host memory: those given, else those of the shapes. Shape (N,)."""
+    """The areas that decide area ranges, in host memory: given areas, else areas of the shapes. Shape (N,)."""
     given: NDArray[Any] = (
         columns.geometry.areas(protocol, like=np.zeros(0)) if columns.area is None else to_numpy(columns.area)
     )
@@ -483,7 +571,7 @@ def host_areas(columns: "Detections | Truths", protocol: Protocol) -> NDArray[An
 
 
 def pooled(columns: Columns) -> Columns:
-    """The same rows as one class, sorted by the label they had: COCO breaks ties between classes that way."""
+    """Relabel all rows as one class, sorted by the original label, which breaks ties as in COCO."""
     order = pooled_order(to_numpy(columns.label))
     one_class: dict[str, Any] = {"label": np.full(order.size, POOLED)}
     if isinstance(columns, Truths):
@@ -494,17 +582,17 @@ def pooled(columns: Columns) -> Columns:
 
 
 def pooled_order(label: NDArray[Any]) -> NDArray[np.int64]:
-    """The order of rows as one class: by the label they had, as COCO breaks ties between classes. Shape (N,)."""
+    """The order of rows as one class: stable by label, which breaks ties as in COCO. Shape (N,)."""
     return np.argsort(label, kind="stable")
 
 
 def take(columns: Columns, is_kept: NDArray[np.bool_]) -> Columns:
-    """The rows that are kept."""
+    """Select the rows that are kept."""
     return columns if is_kept.all() else replace(columns, **_rows(columns, is_kept))
 
 
 def _rows(columns: Detections | Truths, rows: NDArray[Any]) -> dict[str, Any]:
-    """Some rows of all columns, by name; ids in host memory."""
+    """Selected rows of all columns, by name; ids are in host memory."""
     names = [
         name for name in ("score", "ignore", "kind", "truncated", "area") if getattr(columns, name, None) is not None
     ]
@@ -515,12 +603,12 @@ def _rows(columns: Detections | Truths, rows: NDArray[Any]) -> dict[str, Any]:
 
 
 def _box_setting(keys: Keys, box_format: BoxFormat) -> dict[str, Any]:
-    """The format of boxes, if there are any."""
+    """The setting `box_format`, if the keys have boxes."""
     return {"box_format": box_format} if "box" in keys.columns.values() else {}
 
 
 def take_images(columns: Columns, images: Sequence[int]) -> Columns:
-    """The rows of some images, those that were dropped included."""
+    """Select the rows of some images; `invalid_image` keeps only these images, too."""
     kept = take(columns, np.isin(host_ids(columns.image), images))
     if isinstance(kept, Detections) and kept.invalid_image is not None:
         return replace(kept, invalid_image=kept.invalid_image[np.isin(kept.invalid_image, images)])
@@ -528,7 +616,7 @@ def take_images(columns: Columns, images: Sequence[int]) -> Columns:
 
 
 def select_images(columns: Columns, indices: Sequence[int], ids: Sequence[int]) -> Columns:
-    """The rows of some images of a batch, under their ids; before, images were identified by their index in it."""
+    """Select some images of a batch by index, and replace the indices by their ids."""
     kept, number = take_images(columns, indices), np.asarray(ids, np.int64)
     if isinstance(kept, Detections) and kept.invalid_image is not None:
         kept = replace(kept, invalid_image=number[kept.invalid_image])

@@ -1,7 +1,7 @@
-"""Result: the numbers by name, per class, and the curves they come from.
+"""Result: the numbers by name, the numbers per class, and the curves behind them.
 
-Analyses, charts and exports are thin methods here. The work is in free functions of `boxscore.analysis` and
-`boxscore.report`, which a method imports when it is called.
+Analyses, charts and exports are thin methods: each imports and calls a function of `boxscore.analysis` or
+`boxscore.report`.
 """
 
 import os
@@ -40,14 +40,14 @@ if TYPE_CHECKING:
 
 
 class Inputs(NamedTuple):
-    """What was evaluated."""
+    """The evaluated detections and truths."""
 
     detections: Detections
     truths: Truths
 
 
 class Stored(NamedTuple):
-    """Facts about the inputs of a result that does not store them."""
+    """Facts about the inputs of a result without `inputs`."""
 
     image_names: Mapping[int, str] | None
     subset: tuple[str, ...]
@@ -57,9 +57,13 @@ class Stored(NamedTuple):
 class Result(Mapping[str, float]):
     """The result of an evaluation: a mapping of names to numbers, with the curves and verdicts behind them.
 
-    Names: `map`, over all thresholds; `map_50` and `map_75` where those are among the thresholds; `map_small`, …
-    for each area range but the first; `mar_1`, … for each limit (`mar` where there is none) and `mar_small`, … for each
-    area range but the first. NaN marks an undefined number: there are no truths. `print` shows a table.
+    `evaluate`, `finish` and `load_result` make results. `print` shows a table. NaN marks an undefined number: the data
+    has no truths for it. The names:
+
+    - `map`: the mean over all thresholds; `map_50`, `map_75`: at a threshold, if the protocol has it.
+    - `map_small`, …: in each area range but the first.
+    - `mar_1`, …: for each limit; `mar` without a limit.
+    - `mar_small`, …: in each area range but the first.
     """
 
     numbers: Mapping[str, float]
@@ -69,48 +73,47 @@ class Result(Mapping[str, float]):
     per_class: PerClass
     """The numbers of each class."""
     curves: Curves
-    """Precision, recall and scores as pycocotools has them."""
+    """Precision, recall and scores in pycocotools' layout."""
     protocol: Protocol
     """The rules behind the numbers."""
     iou_dtype: str
-    """The precision in which IoUs were computed: float64, or float32 where the device has no more."""
+    """The precision in which IoUs were computed: float64, or float32 on devices without float64."""
     lazy_tally: Lazy[Tally] | None = None
-    """The verdicts, merged from several tallies when they are first read; None where there were too many to retain."""
+    """The verdicts; several tallies are merged at the first read. None: there were too many to retain."""
     inputs: Inputs | None = None
-    """The evaluated detections and truths, for the analyses that need more than verdicts; None where they were not
-    retained."""
+    """The evaluated detections and truths, for analyses that need more than verdicts; None: they were not retained."""
     num_invalid: int = 0
-    """How many invalid detections were dropped, as `invalid="drop"` says."""
+    """Number of invalid detections that were dropped (`invalid="drop"`)."""
     num_given: int | None = None
-    """How many detections were given, those that no number counts included; None: unknown."""
+    """Number of input detections, including those that no number counts; None: unknown."""
     stored: Stored | None = None
-    """Facts about the inputs, where `inputs` are not stored: of a result from a file, or of a slice."""
+    """Facts about the inputs if `inputs` is None: for a result from a file, or of a slice."""
     last_pairing: "dict[Protocol, Pairing]" = field(default_factory=dict, init=False)
-    """The verdicts of all inputs at the last threshold that an analysis asked for, by the rules with that threshold."""
+    """Cache: the verdicts of all inputs at the last threshold that an analysis used, by protocol."""
 
     @property
     def tally(self) -> Tally:
-        """The verdicts that all numbers come from; under a limit over the dataset, those beyond it, too."""
+        """The verdicts behind all numbers; a limit over the dataset is not applied yet."""
         if self.lazy_tally is None:
             raise InputError("this result has no tally: it was computed class by class, and no verdicts were retained")
         return self.lazy_tally.value
 
     @property
     def images(self) -> Ints:
-        """Ids of all images, ascending: those with detections or truths, and those that the truths list. Shape (N,)."""
+        """Ids of all images, ascending: with detections or truths, or listed by the truths. Shape (N,)."""
         images, listed = self.tally.all_images, self.image_names
         return images if listed is None else np.union1d(images, np.array([*listed], np.int64))
 
     @property
     def image_names(self) -> Mapping[int, str] | None:
-        """The file names of images by id, where they are known."""
+        """File names of images by id; None: unknown."""
         if self.inputs is not None:
             return self.inputs.truths.image_names
         return None if self.stored is None else self.stored.image_names
 
     @property
     def subset(self) -> tuple[str, ...]:
-        """What was left out of the data, in words; empty: nothing that is known."""
+        """Descriptions of what was excluded from the data; empty: nothing, as far as is known."""
         if self.inputs is not None:
             return tuple(self.inputs.truths.subset)
         return () if self.stored is None else self.stored.subset
@@ -118,10 +121,14 @@ class Result(Mapping[str, float]):
     def intervals(
         self, *, resamples: int = 1000, seed: int = 0, level: float = 0.95, threads: int | None = None
     ) -> "Intervals":
-        """Confidence intervals of every number, by the bootstrap: images are drawn with replacement, and nothing is
-        matched again.
+        """Compute bootstrap confidence intervals of every number: images are drawn with replacement, and not matched
+        again.
 
-        The bits depend on `seed`, not on `threads`.
+        Args:
+            resamples: Number of bootstrap samples.
+            seed: Seed of the random numbers.
+            level: The confidence level.
+            threads: As in `evaluate`; doesn't change the bits.
 
         >>> from boxscore import Detections, Truths, evaluate
         >>> truths = Truths(image=range(9), label=[1] * 9, box=[[0, 0, 10, 10]] * 9)
@@ -150,7 +157,7 @@ class Result(Mapping[str, float]):
 
     @property
     def summary(self) -> Summary:
-        """The numbers in plain values."""
+        """The numbers as Python values."""
         return Summary(
             protocol=self.protocol,
             numbers=self.numbers,
@@ -163,39 +170,46 @@ class Result(Mapping[str, float]):
 
     @property
     def comparable(self) -> Comparable:
-        """Whether the numbers may be compared with published ones: the name of the rules, or what differs from them.
+        """Whether the numbers may be compared with published ones: the name of the rules, or the differences from them.
 
-        Images and classes are known to be a part where `read_truths`, `select` or `slices` took that part.
+        A subset of images or classes is known only if `read_truths`, `select` or `slices` took it.
         """
         return self.summary.comparable
 
     def _num_left_out(self) -> int | None:
-        """How many detections no number counts, as the protocol leaves them out; None: unknown."""
+        """Number of detections that the protocol drops, so that no number counts them; None: unknown."""
         if not self.protocol.left_out:
             return 0
         return None if self.num_given is None else self.num_given - int(self.per_class.num_detections.sum())
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON: `protocol`, the numbers by name, `per_class`, `settings`. Undefined is None."""
+        """Convert to values for JSON: `protocol`, the numbers by name, `per_class`, `settings`. Undefined is None."""
         return self.summary.to_dict()
 
     def save(self, path: str | os.PathLike[str], *, name: str | None = None, step: int | None = None) -> None:
         """Write the result to a file, completely or not at all; `boxscore.load_result` reads it, with the same bits.
 
-        The file has the tally, about 20 bytes per detection, and the names of images, not the inputs. Missing folders
-        are created. `name`: of the model; `step`: the epoch or step of training. `boxscore serve` shows folders of such
-        files: `metric.compute().save(f"runs/a/epoch_{epoch:03}.boxscore", step=epoch)`.
+        The file has the tally, about 20 bytes per detection, and the names of images, but not the inputs.
+        `boxscore serve` shows folders of such files:
+        `metric.compute().save(f"runs/a/epoch_{epoch:03}.boxscore", step=epoch)`.
+
+        Args:
+            path: The file. Missing folders are created.
+            name: The name of the model.
+            step: The epoch or step of training.
         """
         from boxscore.result import saved_results
 
         saved_results.save_result(self, path, name=name, step=step)
 
     def log_dict(self, prefix: str = "", *, undefined: float | None = None, per_class: bool = True) -> dict[str, float]:
-        """Flat floats for TensorBoard, W&B, MLflow: the numbers, and, with `per_class`, `ap/<class>`.
+        """Convert to a flat dict of floats for TensorBoard, W&B or MLflow.
 
-        `prefix` is put before each name: "val/" makes "val/map". Undefined numbers, such as all numbers where there are
-        no truths, are left out, as loggers refuse NaN; or they have the value `undefined`, such as -1.0, for callbacks
-        that need a number.
+        Args:
+            prefix: Put before each name: "val/" makes "val/map".
+            undefined: The value of undefined numbers, such as -1.0 for callbacks that need a number. Default: undefined
+                numbers are dropped, as loggers refuse NaN. Without truths all numbers are undefined.
+            per_class: Whether to add `ap/<class>` for each class.
         """
         from boxscore.report import exports
 
@@ -214,11 +228,18 @@ class Result(Mapping[str, float]):
     ) -> None:
         """Log the numbers of `log_dict`, charts and the table of classes to TensorBoard, W&B or MLflow.
 
-        `target`: a `SummaryWriter`, a run of W&B, the module `mlflow` or a run of it, an `MlflowClient` with `run_id`,
-        a logger of Lightning, or a tracker of Accelerate. `prefix` is put before each name: "val/" makes "val/map" and
-        "val/charts/pr". `charts`: all that the result has data for, none, or some of "pr", "ap_by_iou", "sizes",
-        "scores", "calibration", "errors" and "confusion"; they need `boxscore[plots]`. `report`: also the HTML report,
-        not to TensorBoard. Nothing is logged where something that was asked for can't be.
+        If any requested item can't be logged, nothing is.
+
+        Args:
+            target: A `SummaryWriter`, a run of W&B, the module `mlflow` or a run of it, an `MlflowClient`, a logger of
+                Lightning, or a tracker of Accelerate.
+            step: The epoch or step of training.
+            prefix: Put before each name: "val/" makes "val/map" and "val/charts/pr".
+            charts: True: all charts that the result has data for. False: none. Or some of "pr", "ap_by_iou", "sizes",
+                "scores", "calibration", "errors" and "confusion". Charts need `boxscore[plots]`.
+            table: Whether to log the table of classes.
+            report: Whether to log the HTML report; not possible with TensorBoard.
+            run_id: The run of an `MlflowClient`.
         """
         from boxscore.report.loggers import LogOptions, log_result
 
@@ -230,22 +251,31 @@ class Result(Mapping[str, float]):
     @overload
     def to_csv(self, path: str | os.PathLike[str]) -> None: ...
     def to_csv(self, path: str | os.PathLike[str] | None = None) -> str | None:
-        """One number per line: class (empty: all), number, value (empty: undefined).
+        """Convert to CSV with one number per line: class (empty: all), number, value (empty: undefined).
 
-        Written to `path`, if given, and returned if not.
+        Args:
+            path: The file to write. None: return the text.
         """
         from boxscore.report import exports
 
         return exports.save(exports.to_csv([self.summary]), path)
 
     def to_markdown(self, name: str | None = None) -> str:
-        """A table of numbers and a table of classes. `name`: the model's name, for a column `model`."""
+        """Convert to Markdown: a table of numbers and a table of classes.
+
+        Args:
+            name: The model's name, for a column `model`.
+        """
         from boxscore.report import exports
 
         return exports.to_markdown([self.summary], None if name is None else [name])
 
     def to_latex(self, name: str | None = None) -> str:
-        """The same tables for LaTeX's booktabs, in percent; one of more than 40 rows is a `longtable`."""
+        """Convert to LaTeX with booktabs: the tables of `to_markdown`, in percent. More than 40 rows: a `longtable`.
+
+        Args:
+            name: The model's name, for a column `model`.
+        """
         from boxscore.report import exports
 
         return exports.to_latex([self.summary], None if name is None else [name])
@@ -259,11 +289,17 @@ class Result(Mapping[str, float]):
         errors: bool = False,
         threads: int | None = None,
     ) -> Any:
-        """A `pandas.DataFrame` with one row per class, image, detection or truth.
+        """Convert to a `pandas.DataFrame` with one row per class, image, detection or truth.
 
-        `rows`: "classes", "images", "detections" with their verdicts, or "truths" with what found them; the latter two
-        need `inputs`. `iou`: as in `errors`. `score`: detections below it are left out. `errors`: with TIDE's type of
-        each error, for detections and truths. The guide on analysis lists the columns.
+        The guide on analysis lists the columns.
+
+        Args:
+            rows: "classes", "images", "detections" with their verdicts, or "truths" with the detections that found
+                them; the latter two need `inputs`.
+            iou: As in `errors`.
+            score: Detections below this score are dropped.
+            errors: Whether to add TIDE's type of each error, for detections and truths.
+            threads: As in `evaluate`.
 
         >>> from boxscore import Detections, Truths, evaluate
         >>> truths = Truths(image=[7, 7], label=[1, 1], box=[[0, 0, 10, 10], [20, 20, 30, 30]])
@@ -281,7 +317,11 @@ class Result(Mapping[str, float]):
         )
 
     def to_polars(self, rows: "RowKind" = "classes", **options: Any) -> Any:
-        """The same table as a `polars.DataFrame`; options are those of `to_pandas`.
+        """Convert to a `polars.DataFrame` with the rows of `to_pandas`.
+
+        Args:
+            rows: As in `to_pandas`.
+            **options: The other arguments of `to_pandas`.
 
         >>> from boxscore import Detections, Truths, evaluate
         >>> truths = Truths(image=[7, 7], label=[1, 1], box=[[0, 0, 10, 10], [20, 20, 30, 30]])
@@ -294,7 +334,11 @@ class Result(Mapping[str, float]):
         return frames.to_polars(self._table("to_polars", rows=rows, **options))
 
     def to_arrow(self, rows: "RowKind" = "classes", **options: Any) -> Any:
-        """The same table as a `pyarrow.Table`; options are those of `to_pandas`.
+        """Convert to a `pyarrow.Table` with the rows of `to_pandas`.
+
+        Args:
+            rows: As in `to_pandas`.
+            **options: The other arguments of `to_pandas`.
 
         >>> from boxscore import Detections, Truths, evaluate
         >>> truths = Truths(image=[7, 7], label=[1, 1], box=[[0, 0, 10, 10], [20, 20, 30, 30]])
@@ -307,16 +351,20 @@ class Result(Mapping[str, float]):
         return frames.to_arrow(self._table("to_arrow", rows=rows, **options))
 
     def _table(self, method: str, **options: Any) -> "Table":
-        """The columns of a data frame, for the method of that name. `options`: those of `TableOptions`."""
+        """The columns of a data frame. `method`: the caller's name, for errors; `options`: fields of `TableOptions`."""
         from boxscore.analysis.match_table import TableOptions, make_table
 
         return make_table(self, TableOptions(**options), method)
 
     def errors(self, *, iou: float | None = None, background: float = 0.1, threads: int | None = None) -> "Errors":
-        """TIDE's type for every false positive and every truth not found, and what fixing each type would add to AP.
+        """Classify every false positive and every missed truth by TIDE's types, with the AP that each type costs.
 
-        `iou`: the threshold of a match; 0.5, or the protocol's first threshold where it has no 0.5. `background`: a
-        detection whose IoU with every truth is at most this is on background. Needs `inputs`.
+        Needs `inputs`.
+
+        Args:
+            iou: The threshold of a match. Default: 0.5, or the protocol's first threshold if it has no 0.5.
+            background: A detection whose IoU with every truth is at most this is on background.
+            threads: As in `evaluate`.
         """
         from boxscore.analysis.errors import find_errors
         from boxscore.analysis.pairing import pair_inputs
@@ -332,10 +380,15 @@ class Result(Mapping[str, float]):
         normalize: "Normalize | None" = None,
         threads: int | None = None,
     ) -> "Confusion":
-        """The confusion matrix: which classes are detected as which, with background as row and column.
+        """Compute the confusion matrix: which classes are detected as which, with background as row and column.
 
-        `score`: detections below it are left out; default: the threshold with the best F1 over all classes. `iou`: as
-        in `errors`. `normalize`: "truths", "detections" or "all", for fractions instead of counts. Needs `inputs`.
+        Needs `inputs`.
+
+        Args:
+            score: Detections below this score are dropped. Default: the threshold with the best F1 over all classes.
+            iou: As in `errors`.
+            normalize: "truths", "detections" or "all", for fractions instead of counts.
+            threads: As in `evaluate`.
         """
         from boxscore.analysis.confusion import confuse
         from boxscore.analysis.pairing import pair_inputs
@@ -344,9 +397,11 @@ class Result(Mapping[str, float]):
         return confuse(pairing, self.tally.classes, self.per_class.name, score, normalize)
 
     def calibration(self, *, bins: int = 10, iou: float | None = None) -> "Calibration":
-        """Mean score and precision in bins of score, and the expected calibration error.
+        """Compute mean score and precision in bins of score, and the expected calibration error.
 
-        `iou`: as in `errors`; `inputs` are needed only at a threshold that was not measured.
+        Args:
+            bins: Number of bins.
+            iou: As in `errors`. A threshold that the protocol doesn't have needs `inputs`.
         """
         from boxscore.analysis.calibration import calibrate
 
@@ -355,17 +410,24 @@ class Result(Mapping[str, float]):
     def operating_points(
         self, *, iou: float | None = None, precision: float | None = None, recall: float | None = None
     ) -> "OperatingPoints":
-        """The score threshold with the best F1, for all classes together and for each.
+        """Find the score threshold with the best F1, for all classes together and for each class.
 
-        With `precision`, the lowest threshold that has at least this precision; with `recall`, the highest that has at
-        least this recall. `iou`: as in `calibration`.
+        Args:
+            iou: As in `calibration`.
+            precision: Instead of the best F1, find the lowest threshold with at least this precision.
+            recall: Instead of the best F1, find the highest threshold with at least this recall.
         """
         from boxscore.analysis.operating_points import Aim, find_operating_points
 
         return find_operating_points(self, Aim.validated(precision, recall), iou=iou)
 
     def scores(self, *, bins: int = 40, iou: float | None = None) -> "Scores":
-        """Histograms of the scores of true and false positives. `iou`: as in `calibration`."""
+        """Compute histograms of the scores of true and false positives.
+
+        Args:
+            bins: Number of bins.
+            iou: As in `calibration`.
+        """
         from boxscore.analysis.scores import histogram_scores
 
         return histogram_scores(self, bins=bins, iou=iou)
@@ -373,9 +435,12 @@ class Result(Mapping[str, float]):
     def worst_images(
         self, *, num: int | None = 20, score: float | None = None, iou: float | None = None
     ) -> "WorstImages":
-        """The `num` images with the most false positives and truths not found; None: all images.
+        """Find the images with the most false positives and missed truths.
 
-        `score`: as in `confusion`. `iou`: as in `calibration`.
+        Args:
+            num: Number of images; None: all.
+            score: As in `confusion`.
+            iou: As in `calibration`.
         """
         from boxscore.analysis.worst_images import find_worst_images
 
@@ -391,65 +456,89 @@ class Result(Mapping[str, float]):
         iou: float | None = None,
         threads: int | None = None,
     ) -> "Picture":
-        """A picture of an image with its detections and truths: true, false and missed ones.
+        """Draw true positives, false positives and missed truths on an image.
 
-        `image`: its id or its name. `image_folder`: where the files are, in subfolders, too; or `pixels`: a path, an
-        image of Pillow, or an array of bytes (H, W, 3). `score`, `iou`: as in `confusion`. Needs `inputs` and
-        `boxscore[pictures]`.
+        Needs `inputs` and `boxscore[pictures]`.
+
+        Args:
+            image: The id or the name of the image.
+            image_folder: The folder of the image files, which may be in subfolders.
+            pixels: Instead of `image_folder`, the image: a path, an image of Pillow, or an array of bytes (H, W, 3).
+            score: As in `confusion`.
+            iou: As in `confusion`.
+            threads: As in `evaluate`.
         """
         from boxscore.report.pictures import draw_image
 
         return draw_image(self, image, image_folder, pixels, score=score, iou=iou, threads=threads)
 
     def plot_pr(self, *, iou: float | None = None, classes: Sequence[str] | None = None) -> "Figure":
-        """Precision over recall: the mean over classes at each IoU threshold.
+        """Plot precision over recall. By default, one line per IoU threshold: the mean over classes.
 
-        With `classes`, one line per class at `iou`; with `iou` alone, one line per class and one for their mean.
+        Args:
+            iou: One line per class at this threshold, and one for their mean.
+            classes: Only lines of these classes, at `iou`.
         """
         from boxscore.report import plots
 
         return plots.plot_pr(self, iou=iou, classes=classes)
 
     def plot_ap_by_iou(self) -> "Figure":
-        """AP at each IoU threshold."""
+        """Plot AP at each IoU threshold."""
         from boxscore.report import plots
 
         return plots.draw_ap_by_iou(self.per_threshold, self.protocol.similarity)
 
     def plot_sizes(self) -> "Figure":
-        """AP and AR of each area range."""
+        """Plot AP and AR of each area range."""
         from boxscore.report import plots
 
         return plots.plot_sizes(self)
 
     def plot_scores(self, *, bins: int = 40, iou: float | None = None) -> "Figure":
-        """The scores of true and false positives, and the threshold with the best F1."""
+        """Plot the scores of true and false positives, and the threshold with the best F1.
+
+        Args:
+            bins: Number of bins.
+            iou: As in `calibration`.
+        """
         from boxscore.report import plots
 
         return plots.draw_scores(self.scores(bins=bins, iou=iou))
 
     def plot_confusion(self, **options: Any) -> "Figure":
-        """The confusion matrix; options are those of `confusion`."""
+        """Plot the confusion matrix. `options`: the arguments of `confusion`."""
         from boxscore.report import plots
 
         return plots.draw_confusion(self.confusion(**options))
 
     def plot_errors(self, **options: Any) -> "Figure":
-        """What fixing each type of error would add to AP; options are those of `errors`."""
+        """Plot the AP that fixing each type of error would add. `options`: the arguments of `errors`."""
         from boxscore.report import plots
 
         return plots.draw_errors(self.errors(**options))
 
     def plot_calibration(self, *, bins: int = 10, iou: float | None = None) -> "Figure":
-        """The reliability diagram."""
+        """Plot the reliability diagram.
+
+        Args:
+            bins: Number of bins.
+            iou: As in `calibration`.
+        """
         from boxscore.report import plots
 
         return plots.draw_calibration(self.calibration(bins=bins, iou=iou))
 
     def save_plots(self, folder: str | Path) -> list[Path]:
-        """Every chart as PNG and PDF in a folder; the paths of the files.
+        """Write every chart as PNG and PDF to a folder.
 
-        Without `inputs` there are neither errors nor confusion; with scores outside 0 to 1 there is no calibration.
+        Errors and confusion need `inputs`; calibration needs scores between 0 and 1. Charts without data are skipped.
+
+        Args:
+            folder: The folder.
+
+        Returns:
+            The paths of the files.
         """
         from boxscore.report import plots
 
@@ -493,17 +582,22 @@ class Result(Mapping[str, float]):
         num_pictures: int | None = None,
         picture_bytes: int | None = None,
     ) -> str | None:
-        """A report as one HTML file that opens offline.
+        """Make a report as one HTML file that opens offline.
 
-        Written to `path`, if given, completely or not at all, and returned if not.
+        Charts need `boxscore[report]`, pictures `boxscore[pictures]`.
 
-        `title`: the heading. `name`: the model's name. `resamples`, `seed`: of the confidence intervals; 0 resamples:
-        no intervals. Default: 1,000 resamples, and none with so many classes that they would take minutes. Needs
-        `boxscore[report]`, for the charts.
-
-        `image_folder`: with pictures of the worst images, whose files are there or in subfolders; `num_pictures`: so
-        many at most, default: 24; `picture_bytes`: their bytes together at most, default: 6,000,000; else they are
-        smaller, or left out. Needs `boxscore[pictures]`.
+        Args:
+            path: The file to write, completely or not at all. None: return the text.
+            title: The heading.
+            name: The model's name.
+            resamples: Number of bootstrap samples of the confidence intervals; 0: no intervals. Default: 1,000, or 0 if
+                the number of classes would make them take minutes.
+            seed: Seed of the confidence intervals.
+            image_folder: The folder of the image files, or of their subfolders, for pictures of the worst images.
+                Default: no pictures.
+            num_pictures: Maximum number of pictures; default: 24.
+            picture_bytes: Maximum size of all pictures together; default: 6,000,000. Pictures are made smaller, or
+                dropped, to stay below it.
         """
         from boxscore.report import html
         from boxscore.report.gallery import Gallery
@@ -513,7 +607,7 @@ class Result(Mapping[str, float]):
         return html.make_report({name: self}, path, title=title, intervals=intervals, gallery=gallery)
 
     def inputs_for(self, purpose: str) -> Inputs:
-        """The evaluated detections and truths; `InputError` says what needs them where they were not retained."""
+        """The evaluated detections and truths. Raise `InputError`, which names `purpose`, if they were not retained."""
         if self.inputs is None:
             raise InputError(
                 f"{purpose} needs the detections and truths, and this result has only verdicts: a metric discards its "
@@ -536,14 +630,14 @@ def summarize(
     tally: Tally | tuple[Tally, ...] | None = None,
     extra: ExtraNumbers | None = None,
 ) -> Result:
-    """The result of all that `totals` count.
+    """Assemble a result.
 
     Args:
         totals: Counts by class.
         curves: The curves of all classes.
         averages: The numbers that follow from the curves.
-        tally: The verdicts, in one or more parts, where they are kept.
-        extra: The extra numbers, where the verdicts are not kept.
+        tally: The verdicts, in one or more parts; None: they are not retained.
+        extra: The extra numbers, if the verdicts are not retained.
     """
     more = extra or ExtraNumbers({}, {})
     if totals.protocol.extra_numbers and tally is not None:

@@ -1,4 +1,4 @@
-"""Tally: the verdicts of matching, all that the curves need. Mergeable: `empty` is the identity of `merge`."""
+"""Tally: the verdicts of matching, from which curves are computed. Mergeable: `empty` is the identity of `merge`."""
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -17,44 +17,46 @@ from boxscore.arrays.sorting import order_by
 from boxscore.protocol.protocol import POOLED, Protocol, difference_of
 
 JACCARD_SCORES = tuple(1e-1 * i for i in range(10))
-"""The score thresholds of which the Jaccard index takes the best."""
+"""The score thresholds among which the Jaccard index takes the best."""
 
 IGNORED, FALSE, TRUE = 0, 1, 2
 """The verdicts, as the paper numbers them: ignored, false positive, true positive."""
 
 ROWS = ("image", "label", "score", "tier", "state")
-"""The columns with a row for each detection."""
+"""The columns with one row per detection."""
 
 HITS = ("is_true", "is_counted")
-"""The columns with a row for each hit."""
+"""The columns with one row per hit."""
 
 TRUTHS = ("truth_image", "truth_label", "truth_state")
-"""The columns with a row for each truth."""
+"""The columns with one row per truth."""
 
 EXTRAS = ("similarity", "listed_image", "jaccard", "invalid_image")
-"""The columns that not every tally has, else None. Only some numbers beside AP and recall need the first three: one has
-a row for each hit, two have a row for each image. The last has a row for each detection that was dropped."""
+"""Optional columns; None if a tally lacks them. `similarity` has one row per hit, `listed_image` and `jaccard` one row
+per image: only some numbers beside AP and recall need them. `invalid_image` has one row per dropped detection."""
 
 
 TRACED_ROWS = ("row", "taken", "taken_similarity")
-"""The columns of a traced tally with a row for each detection, else None."""
+"""The columns of a traced tally with one row per detection; None if a tally is not traced."""
 
 TRACE = (*TRACED_ROWS, "truth_row")
-"""The columns of a traced tally: which input rows it is of. Files, Arrow tables and processes don't get them."""
+"""The columns of a traced tally, which refer to input rows. They are not stored, and not sent to other processes."""
 
 UNKNOWN_IMAGE = -1
-"""The image of dropped detections of which only the number is known."""
+"""The image of dropped detections if only their number is known."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False)
 class Tally:
     """The verdicts of matching, one row per detection, in host memory; shapes are not retained.
 
-    Rows stand by image, label and falling score; detections beyond the protocol's largest limit are not among them.
-    Most detections meet no truth: they are false positives or, by their size, ignored, whatever the threshold, and
-    `state` says so in a bit for each area range. The others are hits. Their verdicts, one bit for each area range and
-    threshold, are in `is_true` and `is_counted`. So a detection takes about 20 bytes, and a truth 9. `verdict` has it
-    all in plain numbers.
+    Rows are ordered by image, label and descending score. Detections beyond the protocol's largest limit are dropped.
+    Most detections overlap no truth: at every threshold they are false positives or, because of their size, ignored.
+    `state` has one bit per area range for them. The other detections are hits: `is_true` and `is_counted` have one bit
+    per area range and threshold. A detection takes about 20 bytes, a truth 9. `verdict` unpacks all bits.
+
+    `match` makes tallies; `empty`, `from_verdicts` and `from_hits` are its other constructors. The fields below are the
+    arguments of the default constructor, which does not validate them.
 
     >>> Tally.empty(Protocol.named("voc2007"))
     Tally(0 detections, 0 truths, 0 classes, voc2007)
@@ -68,50 +70,55 @@ class Tally:
     score: NDArray[Any]
     """Scores, float32 or float64. Shape (D,)."""
     tier: NDArray[np.uint8]
-    """The index of the first limit that counts the detection, by its rank in what `limits_per` says. Shape (D,)."""
+    """The index of the first limit that includes the detection, by its rank; see `Protocol.limits_per`. Shape (D,)."""
     state: NDArray[Any]
-    """Bit 0: a hit. Else bit 1 + a: a false positive in area range a, not ignored. uint8, or uint64 for more than 7
-    area ranges. Shape (D,)."""
+    """Bit 0: whether it is a hit. If not, bit 1 + a: a false positive in area range a, else ignored there. uint8, or
+    uint64 for more than 7 area ranges. Shape (D,)."""
     is_true: NDArray[np.uint64]
-    """Bit a * T + t: true positive in area range a at threshold t. One row per hit, in words of 64. Shape (H, W)."""
+    """Bit a * T + t: true positive in area range a at threshold t. One row of 64-bit words per hit. Shape (H, W)."""
     is_counted: NDArray[np.uint64]
-    """The same for true or false positive; the other cells are ignored. Shape (H, W)."""
+    """Bit a * T + t: true or false positive; other cells are ignored. Shape (H, W)."""
     classes: NDArray[np.int64]
-    """Every label there is, ascending, with or without detections and truths. Shape (K,)."""
+    """All labels, ascending, with or without detections and truths. Shape (K,)."""
     truth_image: NDArray[Any]
-    """The images of the truths; rows stand by image and label. Shape (G,)."""
+    """Image ids of truths; rows are ordered by image and label. Shape (G,)."""
     truth_label: NDArray[Any]
-    """Their labels. Shape (G,)."""
+    """Labels of truths. Shape (G,)."""
     truth_state: NDArray[Any]
-    """Bit a: it counts in area range a. Of the dtype of `state`. Shape (G,)."""
+    """Bit a: the truth counts in area range a. The dtype of `state`. Shape (G,)."""
     class_names: Mapping[int, str] | None = None
+    """Class names by label."""
     class_groups: Mapping[int, str] | None = None
-    """The group of each class, by label, for the protocol's `class_groups`."""
+    """The group of each class by label, for the protocol's `class_groups`."""
     iou_dtype: str = "float64"
-    """The precision in which IoUs were computed: the lowest of all that was merged."""
+    """The precision in which IoUs were computed: the lowest of all merged tallies."""
     similarity: NDArray[np.float64] | None = None
-    """That of a true positive in the first cell with its truth, else 0; where `olrp` is measured. Shape (H,)."""
+    """The similarity of a true positive in the first cell with its truth, else 0; only for `olrp`. Shape (H,)."""
     listed_image: NDArray[np.int64] | None = None
-    """The ids of all images, also of those without detections and truths; where extra numbers are. Shape (N,)."""
+    """The ids of all images, with or without detections and truths; only for extra numbers. Shape (N,)."""
     jaccard: NDArray[np.int32] | None = None
-    """For each of them and each score threshold S of the Jaccard index: matched pairs, truths and detections that
-    count; where `ji` is measured. Shape (N, S, 3)."""
+    """Matched pairs, truths and detections that count, by listed image and score threshold of the Jaccard index; only
+    for `ji`. Shape (N, S, 3)."""
     invalid_image: NDArray[np.int64] | None = None
-    """The images of invalid detections that were dropped (`invalid="drop"`), which have no other row; `UNKNOWN_IMAGE`
-    where nobody knows. None: nothing was dropped. Shape (I,)."""
+    """The images of invalid detections that were dropped (`invalid="drop"`), which are in no other column;
+    `UNKNOWN_IMAGE` if unknown. None: nothing was dropped. Shape (I,)."""
     row: NDArray[np.int64] | None = None
-    """The index of each detection in the detections that were given to `match`; of a traced tally. Shape (D,)."""
+    """The input row of each detection, as passed to `match`; only in a traced tally. Shape (D,)."""
     taken: NDArray[np.int64] | None = None
-    """The index, in the truths that were given, of the truth that a detection takes in the first area range at the
-    first threshold, ignored truths included; -1: none. Of a traced tally. Shape (D,)."""
+    """The input row of the truth that each detection takes in the first area range at the first threshold, ignored
+    truths included; -1: none. Only in a traced tally. Shape (D,)."""
     taken_similarity: NDArray[np.float64] | None = None
-    """The similarity with that truth; NaN: none. Of a traced tally. Shape (D,)."""
+    """The similarity with the taken truth; NaN: none. Only in a traced tally. Shape (D,)."""
     truth_row: NDArray[np.int64] | None = None
-    """The index of each truth in the truths that were given; of a traced tally. Shape (G,)."""
+    """The input row of each truth; only in a traced tally. Shape (G,)."""
 
     @classmethod
     def empty(cls, protocol: Protocol) -> "Tally":
-        """No detections and no truths: what `merge` leaves out."""
+        """A tally without detections and truths: the identity of `merge`.
+
+        Args:
+            protocol: The protocol of the tally.
+        """
         nothing = np.zeros(0, np.int64)
         verdict = np.zeros((0, len(protocol.areas), len(protocol.thresholds)), np.uint8)
         extras: dict[str, Any] = {"listed_image": nothing} if protocol.extra_numbers else {}
@@ -149,11 +156,21 @@ class Tally:
         trace: Mapping[str, NDArray[Any]] | None = None,
         **more: Any,
     ) -> "Tally":
-        """The tally of detections in any order, with their ranks within image and class and their plain verdicts.
+        """Build a tally from the verdicts of detections and from truths, both in any order.
 
-        Shapes (D,), and (D, A, T) for `verdict`; `similarity`: of true positives in the first cell. Truths in any
-        order, with the area ranges that they count in: (G,), and (G, A) for `truth_counts`. `trace`: the columns of a
-        traced tally. `more`: the columns that have a row neither for detections nor for truths.
+        Args:
+            protocol: The protocol of the verdicts.
+            image: Image ids of detections. Shape (D,).
+            label: Labels of detections. Shape (D,).
+            score: Scores of detections. Shape (D,).
+            rank: Ranks of detections within image and class. Shape (D,).
+            verdict: Verdicts: 0 ignored, 1 false positive, 2 true positive. Shape (D, A, T).
+            truth_image: Image ids of truths. Shape (G,).
+            truth_label: Labels of truths. Shape (G,).
+            truth_counts: Whether a truth counts in an area range. Shape (G, A).
+            similarity: Similarities of true positives in the first cell. Shape (D,).
+            trace: The columns of a traced tally, by name.
+            **more: The other fields, which have rows neither for detections nor for truths.
         """
         order, truth_order = order_by(image, label, rank), order_by(truth_image, truth_label)
         verdict = verdict[order]
@@ -193,11 +210,22 @@ class Tally:
         similarity: NDArray[np.float64] | None = None,
         **more: Any,
     ) -> "Tally":
-        """The same from rows in the order of a tally, by image, label and rank, of which most have no plain verdict.
+        """Build a tally from sorted rows, with verdicts only for hits.
 
-        `is_false`: whether a detection that is no hit is a false positive in each area range, (D, A). `hit`: the rows
-        that are true positives anywhere or whose verdict depends on the threshold, and their verdicts and similarities:
-        (H,), (H, A, T), (H,). Truths by image and label.
+        Args:
+            protocol: The protocol of the verdicts.
+            image: Image ids of detections, ordered by image, label and rank. Shape (D,).
+            label: Labels of detections. Shape (D,).
+            score: Scores of detections. Shape (D,).
+            rank: Ranks of detections within image and class. Shape (D,).
+            is_false: Whether a detection that is not a hit is a false positive in each area range. Shape (D, A).
+            hit: The rows that are true positives in any cell, or whose verdict depends on the threshold. Shape (H,).
+            verdict: Verdicts of hits. Shape (H, A, T).
+            truth_image: Image ids of truths, ordered by image and label. Shape (G,).
+            truth_label: Labels of truths. Shape (G,).
+            truth_counts: Whether a truth counts in an area range. Shape (G, A).
+            similarity: Similarities of hits that are true positives in the first cell. Shape (H,).
+            **more: The other fields.
         """
         limits = [math.inf if limit is None else limit for limit in protocol.match_limits]
         state = _as_bits(is_false, state_dtype(protocol)) << state_dtype(protocol).type(1)
@@ -220,7 +248,7 @@ class Tally:
 
     @property
     def verdict(self) -> NDArray[np.uint8]:
-        """0 ignored, 1 false positive, 2 true positive. Shape (D, A, T)."""
+        """All verdicts: 0 ignored, 1 false positive, 2 true positive. Shape (D, A, T)."""
         shape = len(self.protocol.areas), len(self.protocol.thresholds)
         area_A = np.arange(1, shape[0] + 1, dtype=self.state.dtype)
         plain_DA = (self.state[:, None] >> area_A) & self.state.dtype.type(1)
@@ -235,7 +263,7 @@ class Tally:
         return _unpack(self.is_true, shape) + _unpack(self.is_counted, shape)
 
     def is_false_in(self, area: int) -> NDArray[np.bool_]:
-        """Which detections are false positives in an area range and no hits. Shape (D,)."""
+        """Whether each detection is a false positive in an area range, and not a hit. Shape (D,)."""
         return np.asarray(self.state & self.state.dtype.type(2 << area), bool)
 
     def verdict_at(self, threshold: int, area: int = 0) -> NDArray[np.uint8]:
@@ -258,7 +286,7 @@ class Tally:
 
     @property
     def totals(self) -> "Totals":
-        """What it counts by class."""
+        """The counts by class."""
         return Totals(
             protocol=self.protocol,
             classes=self.classes,
@@ -272,12 +300,12 @@ class Tally:
 
     @property
     def num_invalid(self) -> int:
-        """How many invalid detections were dropped."""
+        """Number of invalid detections that were dropped."""
         return 0 if self.invalid_image is None else int(self.invalid_image.size)
 
     @property
     def is_hit(self) -> NDArray[np.bool_]:
-        """Whether a detection has verdicts of its own. Shape (D,)."""
+        """Whether each detection is a hit, with a row in `is_true` and `is_counted`. Shape (D,)."""
         return np.asarray(self.state & self.state.dtype.type(1), bool)
 
     @property
@@ -289,19 +317,19 @@ class Tally:
 
     @property
     def all_images(self) -> NDArray[np.int64]:
-        """The same and those that are listed, ascending. Shape (N,)."""
+        """The images that have detections or truths, or are listed, ascending. Shape (N,)."""
         return self.images if self.listed_image is None else np.union1d(self.images, self.listed_image)
 
     def without(self, images: NDArray[Any]) -> "Tally":
-        """The same without some images: neither their detections nor their truths."""
+        """Remove some images, with their detections and truths."""
         return self._where(lambda column: np.isin(column, images, invert=True))
 
     def within(self, images: NDArray[Any]) -> "Tally":
-        """The same with some images only."""
+        """Select some images, with their detections and truths."""
         return self._where(lambda column: np.isin(column, images))
 
     def _where(self, is_kept: Callable[[NDArray[Any]], NDArray[np.bool_]]) -> "Tally":
-        """The same with the images that are kept."""
+        """Select images. `is_kept`: a function from image ids to flags."""
         is_truth_kept = is_kept(self.truth_image)
         truths = {column: getattr(self, column)[is_truth_kept] for column in TRUTHS}
         images: dict[str, Any] = {}
@@ -316,7 +344,7 @@ class Tally:
         return replace(self._take(np.flatnonzero(is_kept(self.image))), **truths, **images)
 
     def listing(self, images: Iterable[int]) -> "Tally":
-        """The same with more images listed, which have neither detections nor truths, where images are listed."""
+        """Add images without detections and truths to `listed_image`; no effect if that is None."""
         if self.listed_image is None:
             return self
         new = np.setdiff1d(np.array([*images], np.int64), self.listed_image)
@@ -326,37 +354,43 @@ class Tally:
         return replace(self, listed_image=np.concatenate([self.listed_image, new]), jaccard=jaccard)
 
     def limited(self) -> "Tally":
-        """The same within the limit over the dataset, if the protocol has one: the best detections of each class."""
+        """Select the best detections of each class within the limit over the dataset, if the protocol has one."""
         is_within = is_within_dataset(self.protocol, self.label, self.score, self.image)
         return self if is_within is None else self._take(np.flatnonzero(is_within))
 
     def merge(self, *others: "Tally") -> "Tally":
-        """All of it as one tally. Associative; the grouping and the order change no result.
+        """Merge tallies into one. Associative; neither grouping nor order changes a result.
 
-        An image may be in one of them only: ids tell images apart, and break ties. Several tallies are of different
-        inputs, so what they merge to is not traced; one that is merged with empty ones stays traced.
+        A tally that is merged with empty ones stays traced; a merge of several filled ones is not traced, as they have
+        different inputs.
+
+        Args:
+            *others: Tallies of the same protocol, without common images: ids identify images, and break ties.
+
+        Raises:
+            InputError: Protocols differ, or an image is in more than one tally.
         """
         tallies = (self, *others)
         check_can_be_one(tallies)
         return joined(tallies)
 
     def pooled(self) -> "Tally":
-        """The same verdicts with all classes taken as one, for micro averages."""
+        """Relabel all rows as one class, with the same verdicts, for micro averages."""
         rows = self.in_order(np.lexsort((self.label, self.image)))
         label, truth_label = (np.full_like(column, POOLED) for column in (rows.label, rows.truth_label))
         no_names: dict[str, Any] = {"class_names": None, "class_groups": None}
         return replace(rows, label=label, truth_label=truth_label, classes=np.array([POOLED]), **no_names)
 
     def sorted(self) -> "Tally":
-        """The same rows in the one order that curves are made in: class, falling score, image, rank."""
+        """Sort the rows as curves need them: by class, descending score, image, rank."""
         return self.in_order(order_by(self.label, -self.score, self.image))
 
     def in_order(self, order: NDArray[np.int64]) -> "Tally":
-        """The same rows in another order."""
+        """Reorder the detections."""
         return self._take(order)
 
     def _take(self, rows: NDArray[np.int64]) -> "Tally":
-        """The same with some detections, in the order of `rows`; truths and images stay."""
+        """Select detections, in the order of `rows`; truths and images stay."""
         index = np.cumsum(self.is_hit) - 1
         hits = index[rows][self.is_hit[rows]]
         columns = {column: getattr(self, column)[rows] for column in ROWS}
@@ -366,7 +400,7 @@ class Tally:
         return replace(self, **columns, similarity=None if self.similarity is None else self.similarity[hits])
 
     def traced_to(self, row: NDArray[np.int64] | None, truth_row: NDArray[np.int64] | None) -> "Tally":
-        """The same with input rows of other tables: row `i` of the detections was row `row[i]` there; None: row `i`."""
+        """Map the traced input rows to those of other tables: row `i` becomes `row[i]`; None: row `i`."""
         columns: dict[str, Any] = {}
         if row is not None and self.row is not None:
             columns["row"] = row[self.row]
@@ -376,9 +410,12 @@ class Tally:
         return replace(self, **columns)
 
     def save(self, path: str | PathLike[str]) -> None:
-        """The tally is in the file, with a version and a checksum, or, after an error, what was there before.
+        """Write the tally to a file, with a version and a checksum. After an error, the path is unchanged.
 
-        The columns of a traced tally are left out, as the inputs that they refer to are not stored.
+        The columns of a traced tally are not stored, as they refer to inputs that are not stored either.
+
+        Args:
+            path: The file.
         """
         from boxscore.result import storage
 
@@ -386,15 +423,22 @@ class Tally:
 
     @staticmethod
     def load(path: str | PathLike[str]) -> "Tally":
-        """The tally in a file that `save` made; a foreign file, and one that is not whole, is refused by its name."""
+        """Read a tally from a file of `save`.
+
+        Args:
+            path: The file.
+
+        Raises:
+            InputError: The file, which the error names, is of another kind, truncated or damaged.
+        """
         from boxscore.result import storage
 
         return storage.load(path)
 
     def to_arrow(self) -> Any:
-        """A `pyarrow.Table` with one row per detection and one row per truth; see `boxscore.result.arrow`.
+        """Convert to a `pyarrow.Table` with one row per detection and one row per truth; see `boxscore.result.arrow`.
 
-        The columns of a traced tally are left out, as in `save`.
+        The columns of a traced tally are dropped, as in `save`.
         """
         from boxscore.result import arrow
 
@@ -402,14 +446,22 @@ class Tally:
 
     @staticmethod
     def from_arrow(table: Any, source: str = "this table") -> "Tally":
-        """The tally that `to_arrow` made the table of, however the table travelled; any other is refused."""
+        """Read a tally from a table of `to_arrow`, which may have been stored or sent in between.
+
+        Args:
+            table: The `pyarrow.Table`, with its metadata.
+            source: The name of the table, with which errors begin.
+
+        Raises:
+            InputError: The table was not made by `to_arrow`, or its rows have changed.
+        """
         from boxscore.result import arrow
 
         return arrow.from_arrow(table, source)
 
     @property
     def nbytes(self) -> int:
-        """The memory of the columns."""
+        """The memory of the columns, in bytes."""
         columns = (getattr(self, column) for column in (*ROWS, *HITS, *TRUTHS, *EXTRAS, *TRACE))
         return sum(column.nbytes for column in columns if column is not None)
 
@@ -426,7 +478,7 @@ class Tally:
 
 
 def check_can_be_one(tallies: Sequence[Tally]) -> None:
-    """Raise `InputError` unless they have one protocol, and no two an image in common."""
+    """Raise `InputError` unless all tallies have the same protocol, and no two have an image in common."""
     for other in tallies:
         if not isinstance(other, Tally):
             raise InputError(f"a tally can be merged with tallies only; got {type(other).__name__}")
@@ -441,7 +493,7 @@ def check_can_be_one(tallies: Sequence[Tally]) -> None:
 
 
 def joined(tallies: Sequence[Tally]) -> Tally:
-    """All of them as one; there is at least one, they have one protocol, and no two have an image in common."""
+    """Concatenate one or more tallies, which have one protocol and no images in common."""
     filled = [tally for tally in tallies if len(tally) or tally.truth_image.size]
     return Tally(
         protocol=tallies[0].protocol,
@@ -457,11 +509,11 @@ def joined(tallies: Sequence[Tally]) -> Tally:
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Totals:
-    """What verdicts add up to by class: with their curves, all that a result needs."""
+    """The counts of verdicts by class; with the curves, all that a result needs."""
 
     protocol: Protocol
     classes: NDArray[np.int64]
-    """Every label there is, ascending. Shape (K,)."""
+    """All labels, ascending. Shape (K,)."""
     num_truths: NDArray[np.int64]
     """Truths that count, by class and area range. Shape (K, A)."""
     num_detections: NDArray[np.int64]
@@ -473,7 +525,7 @@ class Totals:
     """Invalid detections that were dropped."""
 
     def merge(self, *others: "Totals") -> "Totals":
-        """The totals of all together."""
+        """Add up the totals."""
         every = (self, *others)
         classes = _compiled.distinct(np.concatenate([totals.classes for totals in every]))
         num_truths = np.zeros((classes.size, len(self.protocol.areas)), np.int64)
@@ -494,7 +546,7 @@ class Totals:
         )
 
     def pooled(self) -> "Totals":
-        """The same with all classes taken as one."""
+        """Add up all classes as one."""
         return replace(
             self,
             classes=np.array([POOLED]),
@@ -506,12 +558,12 @@ class Totals:
 
 
 def united_names(parts: Sequence[Tally | Totals]) -> dict[int, str] | None:
-    """The class names of all; one label has one name."""
+    """The class names of all parts. Raise `InputError` if a label has two names."""
     return _united([part.class_names for part in parts], "")
 
 
 def united_groups(parts: Sequence[Tally | Totals]) -> dict[int, str] | None:
-    """The groups of classes of all; one label has one group."""
+    """The class groups of all parts. Raise `InputError` if a label has two groups."""
     return _united([part.class_groups for part in parts], "of the group ")
 
 
@@ -529,9 +581,9 @@ def _united(parts: Sequence[Mapping[int, str] | None], what: str) -> dict[int, s
 def is_within_dataset(
     protocol: Protocol, label: NDArray[Any], score: NDArray[Any], image: NDArray[Any]
 ) -> NDArray[np.bool_] | None:
-    """Which detections are among the best of their class over all images; None: the protocol has no such limit.
+    """Whether each detection is among the best of its class over all images; None: the protocol has no such limit.
 
-    Of equal scores those of lower image ids, then of earlier rows. Shape (D,) each.
+    Of equal scores, lower image ids come first, then earlier rows. Shape (D,) each.
     """
     limit = protocol.limits[-1]
     if protocol.limits_per != "dataset" or limit is None:
@@ -544,24 +596,24 @@ def is_within_dataset(
 
 
 def narrowest(ids: NDArray[Any]) -> NDArray[Any]:
-    """The ids as int32 where they fit, else as int64."""
+    """The ids as int32 if all fit, else as int64."""
     limits = np.iinfo(np.int32)
     is_narrow = ids.size == 0 or (limits.min <= ids.min() and ids.max() <= limits.max)
     return ids.astype(np.int32 if is_narrow else np.int64)
 
 
 def state_dtype(protocol: Protocol) -> np.dtype[Any]:
-    """What holds a state: a bit for each area range, and one more."""
+    """The dtype of a state: one bit per area range, and one more."""
     return np.dtype(np.uint8 if len(protocol.areas) < 8 else np.uint64)
 
 
 def num_words(protocol: Protocol) -> int:
-    """How many words of 64 bits a hit's verdicts take: a bit for each area range and threshold."""
+    """Number of 64-bit words per hit: one bit per area range and threshold."""
     return -(-len(protocol.areas) * len(protocol.thresholds) // 64)
 
 
 def _as_bits(flags: NDArray[np.bool_], kind: np.dtype[Any]) -> NDArray[Any]:
-    """Flags as the bits of one number, the first lowest. Shapes (N, A) to (N,)."""
+    """Pack flags into the bits of one number, the first flag lowest. Shapes (N, A) to (N,)."""
     bits = np.zeros(flags.shape[0], kind)
     for area in range(flags.shape[1]):
         bits |= flags[:, area].astype(kind) << kind.type(area)
@@ -569,7 +621,7 @@ def _as_bits(flags: NDArray[np.bool_], kind: np.dtype[Any]) -> NDArray[Any]:
 
 
 def _pack(cells: NDArray[np.bool_]) -> NDArray[np.uint64]:
-    """Cells as words of 64 bits. Shapes (H, A, T) to (H, W)."""
+    """Pack cells into 64-bit words. Shapes (H, A, T) to (H, W)."""
     num_hits, num_cells = cells.shape[0], cells.shape[1] * cells.shape[2]
     padded = np.zeros((num_hits, -(-num_cells // 64) * 64), bool)
     padded[:, :num_cells] = cells.reshape(num_hits, num_cells)
@@ -577,13 +629,13 @@ def _pack(cells: NDArray[np.bool_]) -> NDArray[np.uint64]:
 
 
 def _unpack(words: NDArray[np.uint64], shape: tuple[int, int]) -> NDArray[np.uint8]:
-    """Words as cells. Shapes (H, W) to (H, A, T)."""
+    """Unpack words into cells. Shapes (H, W) to (H, A, T)."""
     octets = np.ascontiguousarray(words, "<u8").view(np.uint8)
     return np.unpackbits(octets, axis=1, count=shape[0] * shape[1], bitorder="little").reshape(-1, *shape)
 
 
 def _joined_extras(tallies: Sequence[Tally]) -> dict[str, Any]:
-    """The extra columns of all; an image may be listed by several tallies, and has rows in one of them only."""
+    """Concatenate the optional columns. Several tallies may list an image, but only one has its rows."""
     similarity, listed, jaccard, invalid = (
         [getattr(tally, column) for tally in tallies if getattr(tally, column) is not None] for column in EXTRAS
     )
@@ -600,6 +652,6 @@ def _joined_extras(tallies: Sequence[Tally]) -> dict[str, Any]:
 
 
 def _concatenate(tallies: Sequence[Tally], column: str) -> Any:
-    """The rows of all; a tally without rows has no dtype worth keeping."""
+    """Concatenate a column; empty columns don't affect the dtype."""
     columns = [getattr(tally, column) for tally in tallies]
     return np.concatenate([each for each in columns if each.size] or columns[:1])
