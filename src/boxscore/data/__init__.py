@@ -1,4 +1,4 @@
-"""Rows of detections and truths: the two tables that every way in makes, and the step between them and matching."""
+"""Detections and truths: the two tables that every reader makes, and their preparation for matching."""
 
 from boxscore._support.lazy_names import lazy_names
 

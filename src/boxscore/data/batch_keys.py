@@ -1,7 +1,7 @@
-"""The keys of batches: one table, for every reader of dicts and padded arrays.
+"""The keys of batches: one table for every reader of dicts and padded arrays.
 
-Dicts may have keys that are not read (`size`, `masks` where boxes are evaluated, …), but none that looks like a
-misspelling of one that is: a flag that is dropped because of one letter would change the result silently.
+Dicts may have keys that are not read (`size`, `masks` if boxes are evaluated, …), but none that looks like a
+misspelling of one that is read: a flag that is dropped because of one letter would change the result silently.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,14 +13,14 @@ from boxscore.data.geometry.box_formats import check_box_format, check_format_of
 from boxscore.protocol.protocol import iou_types_of
 
 GEOMETRY_KEYS = {"boxes": "box", "masks": "mask", "keypoints": "keypoints"}
-"""The keys that hold shapes, and the column that each becomes."""
+"""The keys of shapes, and the column that each becomes."""
 
 KEY_OF_IOU_TYPE = {
     **dict.fromkeys(("bbox", "obb", "probiou"), "boxes"),
     **dict.fromkeys(("segm", "boundary"), "masks"),
     "keypoints": "keypoints",
 }
-"""The key that holds the shapes of a similarity."""
+"""The key of the shapes of each similarity."""
 
 RowShape = tuple[int | None, ...]
 """The shape of one row; None: any size, the same for all rows."""
@@ -30,13 +30,13 @@ _ROW_SHAPES: dict[str, RowShape] = {
     "visibility": (None,),
     "keypoints_scores": (None,),
 }
-"""The shape of one row, for columns that have more than one number per row; `box` has as many as its format."""
+"""The shape of one row, for columns with more than one number per row; for `box` it depends on the format."""
 
 FLAGS = ("ignore", "iscrowd", "difficult")
 """The keys that mark truths to be ignored. A dict may have several: a truth that any of them marks is ignored."""
 
 COVERAGE_KEYS = ("neg_category_ids", "not_exhaustive_category_ids")
-"""The keys of an image's lists of labels: those looked for in vain, and those not annotated exhaustively (LVIS)."""
+"""The keys of an image's lists of labels: verified to be absent, and not annotated exhaustively (LVIS)."""
 
 _WRONG_NAMES = {
     "boxes": ("box", "bbox", "bboxes"),
@@ -52,29 +52,29 @@ _WRONG_NAMES = {
     "neg_category_ids": ("negcategories", "negativecategoryids", "neglabels"),
     "not_exhaustive_category_ids": ("notexhaustivecategories", "nonexhaustivecategoryids", "notexhaustivelabels"),
 }
-"""Wrong names that are more than one letter away, without case and punctuation."""
+"""Wrong names that are more than one edit away, in lower case and without punctuation."""
 
 _SYNONYMS = {
     "labels": ("class", "classes", "classid", "classids", "classlabels", "category", "categoryid", "categoryids"),
     "scores": ("conf", "confidence", "confidences", "probs"),
 }
-"""Names that explain why a key is missing; beside that key they may mean something else."""
+"""Names that suggest a missing key; if the key is present, they may mean something else."""
 
 
 class Keys(NamedTuple):
-    """The keys of dicts of one kind, and the column that each becomes."""
+    """The keys of dicts of detections or truths, and the column that each becomes."""
 
     required: Mapping[str, str]
     optional: Mapping[str, str]
     others: tuple[str, ...] = ()
-    """Keys that are read, but become no column."""
+    """Keys that are read, but don't become columns."""
     defaults: Mapping[str, float] = dict.fromkeys(FLAGS, 0)
-    """The values of optional keys in images that lack them, while other images have them; without one, an error."""
+    """Values of optional keys in images that lack them while other images have them; without a default, an error."""
     box_size: int = 4
-    """How many numbers a box has."""
+    """Number of numbers per box."""
 
     def of_shapes(self, iou_type: str | Sequence[str], box_format: str = "xyxy") -> "Keys":
-        """The same with the shapes of one similarity or several in place of boxes.
+        """Replace the boxes by the shapes of one or more similarities.
 
         >>> list(DETECTION_KEYS.of_shapes(("bbox", "segm")).required)
         ['boxes', 'masks', 'scores', 'labels']
@@ -87,14 +87,14 @@ class Keys(NamedTuple):
         optional = dict(self.optional)
         if "keypoints" in shapes:
             more = {"keypoints_scores": "keypoints_scores"} if "scores" in others else {"visibility": "visibility"}
-            # a truth's box is where points are free if none is labelled
+            # if no point of a truth is labelled, points may be anywhere near its box
             box = {} if "boxes" in shapes or "scores" in others else {"boxes": "box"}
             optional |= {**more, **box}
         return self._replace(required={**shapes, **others}, optional=optional, box_size=row_size(box_format))
 
     @property
     def all(self) -> tuple[str, ...]:
-        """Every key that is read."""
+        """All keys that are read."""
         return (*self.required, *self.optional, *self.others)
 
     @property
@@ -118,7 +118,7 @@ class Keys(NamedTuple):
                 raise InputError(f"{owner} {rule}: rename it to {meant!r}, or remove it")
 
     def of_padded(self, batch: Mapping[str, Any], owner: str) -> dict[str, Any]:
-        """The values of a padded batch that are not None; a batch has no keys but those that are read."""
+        """The values of a padded batch that are not None. Raise `InputError` for keys that are not read."""
         given = {key: value for key, value in batch.items() if value is not None}
         self.check(given, owner)
         known = self.all
@@ -148,7 +148,7 @@ def row_shape_of(column: str, box_size: int) -> RowShape:
 
 
 def is_unread(key: Any, known: tuple[str, ...]) -> bool:
-    """Whether a key that is not known may be passed over: it is no misspelling of one that is.
+    """Whether a key may be skipped: it is not a misspelling of a known key.
 
     >>> is_unread("size", FLAGS), is_unread("is_crowd", FLAGS)
     (True, False)
@@ -157,7 +157,7 @@ def is_unread(key: Any, known: tuple[str, ...]) -> bool:
 
 
 def _meant(key: Any, known: tuple[str, ...]) -> str:
-    """The known key that this one is a misspelling of; "" if it is known itself, or is not like any.
+    """The known key of which `key` is a misspelling; "" if it is known itself, or similar to none.
 
     >>> _meant("is_crowd", FLAGS), _meant("ignroe", FLAGS), _meant("masks", FLAGS)
     ('iscrowd', 'ignore', '')
@@ -171,7 +171,7 @@ def _meant_text(key: str, known: tuple[str, ...]) -> str:
         return ""
     plain = _plain(key)
     for right in known:
-        # An `image_idx` may well be another number.
+        # `image_idx` is usually another number, so near names don't count for `image_id`.
         is_near = plain == "imageid" if right == "image_id" else _is_near(plain, right)
         if is_near or plain in _WRONG_NAMES.get(right, ()):
             return right
@@ -183,7 +183,7 @@ def _plain(key: Any) -> str:
 
 
 def _is_near(key: str, right: str) -> bool:
-    """Whether a key is the right one, or one edit away: a letter added, removed or replaced, or two letters swapped.
+    """Whether `key` is `right`, or one edit away: a letter added, removed or replaced, or two letters swapped.
 
     >>> _is_near("iscrwd", "iscrowd"), _is_near("lables", "labels"), _is_near("boxes", "bowls")
     (True, True, False)

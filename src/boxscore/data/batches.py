@@ -1,4 +1,4 @@
-"""The reader of batches: dicts, one per image, and padded arrays become columns.
+"""Read batches: convert one dict per image, or padded arrays, to columns.
 
     dicts ──► collect_arrays ──► compiled: views of arrays in host memory ──► RowBuffer, or columns in NumPy
                     │ images differ, other devices, lists, errors to report
@@ -46,7 +46,7 @@ Made = TypeVar("Made")
 
 
 def in_argument(name: str, make: Callable[..., Made], *values: Any, **settings: Any) -> Made:
-    """The result of `make`; errors say which argument is meant."""
+    """Call `make`, and name the argument in its errors."""
     try:
         return make(*values, **settings)
     except InputError as error:
@@ -58,9 +58,9 @@ def in_argument(name: str, make: Callable[..., Made], *values: Any, **settings: 
 def build_from_images(
     make: Callable[..., Made], images: Sequence[Any], keys: Keys, image_ids: Any = None, **settings: Any
 ) -> Made:
-    """What `make` builds of the columns of dicts, one per image. Errors name the image, the key and its row.
+    """Call `make` with the columns of one dict per image. Errors name the image, the key and its row.
 
-    `settings` go to `make`, but for `is_hosted`: whether what is in host memory becomes NumPy's.
+    `settings` are passed to `make`, except `is_hosted`: whether to convert arrays in host memory to NumPy.
     """
     if type(images) is not list and (isinstance(images, Mapping) or not isinstance(images, Sequence)):
         raise InputError(f"`images` must be a sequence of dicts, one per image; got {type(images).__name__}")
@@ -81,7 +81,7 @@ def build_from_images(
 
 
 def listed_labels(images: Sequence[Mapping[str, Any]], key: str) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
-    """The index of the image and the label of each entry of the lists under a key; None if no image has one."""
+    """The image index and the label of each entry of the lists under a key; None if no image has the key."""
     if not any(key in image for image in images):
         return None
     labels: list[NDArray[np.int64]] = []
@@ -100,7 +100,7 @@ def listed_labels(images: Sequence[Mapping[str, Any]], key: str) -> tuple[NDArra
 
 
 def to_host(columns: Mapping[str, Array]) -> Mapping[str, Array]:
-    """Columns as NumPy's, if the first one, boxes if there are any, is in host memory; else as they are."""
+    """Convert columns to NumPy if the first one, boxes if present, is in host memory."""
     if not is_in_host_memory(next(iter(columns.values()))):
         return columns
     return {name: to_numpy(column) for name, column in columns.items()}
@@ -110,18 +110,18 @@ class ImageBatch(NamedTuple):
     """The columns of all images of a batch."""
 
     columns: dict[str, Array]
-    """By name; flags may be integers. Shapes (R,), and (R, 4) for `box`."""
+    """Columns by name; flags may be integers. Shapes (R,), and (R, 4) for `box`."""
     num_rows: list[int]
-    """How many rows each image has."""
+    """Number of rows of each image."""
     keys: Mapping[str, str]
     """The keys that became columns."""
     images: Sequence[Mapping[str, Any]]
     mask: Masks | None = None
-    """The masks of all images, if they are read."""
+    """The masks of all images, if requested."""
 
     @contextmanager
     def named_rows(self) -> Iterator[None]:
-        """Errors about a row of the batch name the image, the key and the row in it."""
+        """Convert errors about a row of the batch to errors that name the image, the key and the row in it."""
         try:
             yield
         except RowError as error:
@@ -132,7 +132,7 @@ class ImageBatch(NamedTuple):
 
 
 def collect_arrays(images: Any, keys: Keys) -> _compiled.ArrayBatch | None:
-    """Collect the arrays of dicts without reading them; None if images differ, or a key may be misspelled."""
+    """Collect the arrays of dicts without reading them; None if the images' keys differ, or a key may be misspelled."""
     if not isinstance(images, list | tuple):
         return None
     columns = _without_masks(keys.columns)
@@ -145,13 +145,13 @@ def _compiled_keys(columns: tuple[tuple[str, str], ...], known: tuple[str, ...])
 
 
 def read_images(images: Sequence[Any], keys: Keys, *, is_hosted: bool = False) -> ImageBatch:
-    """The columns of dicts, one per image. `is_hosted`: whether they may be NumPy's if they are in host memory."""
+    """Read the columns of one dict per image. `is_hosted`: whether to convert arrays in host memory to NumPy."""
     batch = read_alike(images, keys, is_hosted=is_hosted)
     return _with_masks(_read_any(images, keys) if batch is None else batch)
 
 
 def read_alike(images: Sequence[Any], keys: Keys, *, is_hosted: bool) -> ImageBatch | None:
-    """The columns of images that have the same keys and arrays of the same dtypes, without masks; None for others."""
+    """Read images with the same keys and dtypes (fast path), without masks; None for other images."""
     arrays = collect_arrays(images, keys)
     if arrays is None or "labels" not in images[0] or not is_array(images[0]["labels"]):
         return None
@@ -173,12 +173,12 @@ def read_alike(images: Sequence[Any], keys: Keys, *, is_hosted: bool) -> ImageBa
     for name, column in columns.items():
         if not _fits(column.shape[1:], row_shape_of(name, keys.box_size)):
             return None
-    # boxes first: their device decides that of all columns
+    # boxes first: their device decides the device of all columns
     return ImageBatch({name: columns[name] for name in wanted.values()}, num_rows, used, images)
 
 
 def _concatenate_alike(arrays: Mapping[str, Sequence[Any]]) -> tuple[dict[str, Array], list[int]] | None:
-    """The rows of all images where they are, such as on a GPU, and the number of rows of each; None if they differ."""
+    """Concatenate the rows of all images on their device, and count them per image; None if types or shapes differ."""
     first = arrays["label"][0]
     try:
         num_rows = [int(part.shape[0]) if getattr(part, "ndim", 0) == 1 else -1 for part in arrays["label"]]
@@ -191,20 +191,20 @@ def _concatenate_alike(arrays: Mapping[str, Sequence[Any]]) -> tuple[dict[str, A
         columns = {name: namespace(first).concat([*column], axis=0) for name, column in arrays.items()}
         for name, column in columns.items():
             check_is_plain(name, column)
-    except (InputError, TypeError, ValueError, RuntimeError):  # the reader of single images says why
+    except (InputError, TypeError, ValueError, RuntimeError):  # `_read_any` reports the reason
         return None
     return columns, num_rows
 
 
 def _are_of_kind(columns: Mapping[str, Array]) -> bool:
-    """Whether labels are integers, and flags are flags or integers."""
+    """Whether labels are integers, and flags are booleans or integers."""
     flags = columns.get("ignore")
     are_flags = flags is None or is_kind(flags, "bool") or is_kind(flags, "integral")
     return are_flags and is_kind(columns["label"], "integral")
 
 
 def _read_any(images: Sequence[Any], keys: Keys) -> ImageBatch:
-    """The columns of images, validated one by one, without masks."""
+    """Read images one by one, with validation, without masks."""
     for index, image in enumerate(images):
         if not isinstance(image, Mapping):
             raise InputError(f"images[{index}] must be a dict with {_listed(keys)}; got {_described(image, keys)}")
@@ -222,7 +222,7 @@ def _without_masks(used: Mapping[str, str]) -> dict[str, str]:
 
 
 def _with_masks(batch: ImageBatch) -> ImageBatch:
-    """The same with the masks of all images, if they are wanted: arrays (N, H, W), or lists of COCO's run lengths."""
+    """Add the masks of all images, if the keys have masks: arrays (N, H, W), or lists of COCO's run lengths."""
     key = next((key for key, name in batch.keys.items() if name == "mask"), None)
     if key is None:
         return batch
@@ -235,7 +235,7 @@ def _with_masks(batch: ImageBatch) -> ImageBatch:
 
 
 def masks_of_images(images: Sequence[Mapping[str, Any]], key: str, num_rows: Sequence[int]) -> list[Any]:
-    """The masks of each image: an array (num, H, W) as it was given, or `Masks`."""
+    """The masks of each image: the given array (num, H, W), or `Masks` for a list."""
     parts = []
     for index, (image, num) in enumerate(zip(images, num_rows, strict=True)):
         if key not in image:
@@ -250,7 +250,7 @@ def masks_of_images(images: Sequence[Mapping[str, Any]], key: str, num_rows: Seq
 
 
 def _masks_of_image(masks: Any, num: int) -> Any:
-    """An array (num, H, W), which is not encoded yet, or the masks of a list; (num, 1, H, W) loses its second axis."""
+    """The array (num, H, W), not encoded yet, or `Masks` for a list. From (num, 1, H, W) the second axis is removed."""
     if is_array(masks):
         check_is_plain("mask", masks)
         shape = shape_of(masks)
@@ -268,7 +268,7 @@ def _masks_of_image(masks: Any, num: int) -> Any:
 
 
 def _image_columns(index: int, image: Mapping[str, Any], used: Mapping[str, str], keys: Keys) -> dict[str, Array]:
-    """The columns of one image by name, with defaults for what only other images have."""
+    """Read the columns of one image by name, with defaults for keys that only other images have."""
     missing = [key for key in used if key not in image]
     for key in missing:
         if key not in keys.defaults:
@@ -303,7 +303,7 @@ def _as_labels(labels: Array) -> Array:
 
 
 def _any_flag(flags: Mapping[str, Array], shape: tuple[int, ...], *, is_traced: bool = False) -> Array:
-    """True where one of these columns of flags is; without columns, False everywhere."""
+    """Whether any of the flags is set in each row; all False without flags."""
     columns = [as_flags(key, column, is_traced=is_traced) for key, column in flags.items()]
     if not columns:
         return np.zeros(shape, bool)
@@ -316,13 +316,13 @@ def _any_flag(flags: Mapping[str, Array], shape: tuple[int, ...], *, is_traced: 
 
 
 def _fits(row_shape: Sequence[int], wanted: Sequence[int | None]) -> bool:
-    """Whether rows have the shape that they must have."""
+    """Whether a row's shape is the expected one; None: any size."""
     pairs = zip(row_shape, wanted, strict=False)
     return len(row_shape) == len(wanted) and all(size in (given, None) for given, size in pairs)
 
 
 def _shape_text(shape: Sequence[int | None]) -> str:
-    """A shape with letters for sizes that may be any.
+    """A shape as text, with letters for arbitrary sizes.
 
     >>> _shape_text((2, None, None)), _shape_text((3,))
     ('(2, K, 2 or 3)', '(3,)')
@@ -333,7 +333,7 @@ def _shape_text(shape: Sequence[int | None]) -> str:
 
 
 def _concatenate(parts: Sequence[Array], name: str, box_size: int) -> Array:
-    """The rows of all parts. Lists take the library of the other parts, and empty parts their dtype, too."""
+    """Concatenate parts. Lists are converted to the library of the other parts; empty parts don't affect the dtype."""
     if not parts:
         return np.zeros((0, *(size or 0 for size in row_shape_of(name, box_size))))
     full = [part for part in parts if part.shape[0]]
@@ -347,27 +347,27 @@ def _concatenate(parts: Sequence[Array], name: str, box_size: int) -> Array:
 
 
 class PaddedBatch(NamedTuple):
-    """The arrays of a padded batch, with shapes that go together."""
+    """The arrays of a padded batch, with validated shapes."""
 
     arrays: dict[str, Array]
-    """By key. Shapes (N, D), and (N, D, 4) for boxes."""
+    """Arrays by key. Shapes (N, D), and (N, D, 4) for boxes."""
     names: Mapping[str, str]
     """The column that each key becomes."""
     label: str = "labels"
     """The key of the labels."""
     box_size: int = 4
-    """How many numbers a box has."""
+    """Number of numbers per box."""
 
     @classmethod
     def from_columns(cls, required: Mapping[str, Any], optional: Mapping[str, Any], box_size: int = 4) -> "PaddedBatch":
-        """Columns by name, without optional ones that are None."""
+        """Make a batch of columns by name; optional ones may be None."""
         columns = {**required, **{name: column for name, column in optional.items() if column is not None}}
         arrays = {name: as_array(name, column) for name, column in columns.items()}
         return cls(arrays, {name: name for name in arrays}, "label", box_size)._validated()
 
     @classmethod
     def from_dict(cls, argument: str, batch: Any, keys: Keys, *, is_hosted: bool = False) -> "PaddedBatch":
-        """The columns of a dict that is an argument of this name; `is_hosted`: as in `build_from_images`."""
+        """Read a dict of padded arrays. `argument`: its name, for errors; `is_hosted`: as in `build_from_images`."""
         if not isinstance(batch, Mapping):
             raise InputError(f"`{argument}` must be a dict of padded arrays; got {type(batch).__name__}")
         given = keys.of_padded(batch, f"`{argument}`")
@@ -386,7 +386,7 @@ class PaddedBatch(NamedTuple):
             raise InputError(f"`{key}` must have two dimensions, images and boxes; got shape {shape}")
         for other, column in self.arrays.items():
             if self.names[other] == "mask":
-                if len(shape_of(column)) == 5 and shape_of(column)[2] == 1:  # as Mask R-CNN has them
+                if len(shape_of(column)) == 5 and shape_of(column)[2] == 1:  # as in Mask R-CNN
                     return self._replace(arrays={**self.arrays, other: column[:, :, 0]})._validated()
                 if len(shape_of(column)) != 4 or shape_of(column)[:2] != shape:
                     wanted = f"({shape[0]}, {shape[1]}, H, W)"
@@ -405,11 +405,11 @@ class PaddedBatch(NamedTuple):
 
     @property
     def num_images(self) -> int:
-        """N."""
+        """Number of images, N."""
         return int(self.arrays[self.label].shape[0])
 
     def columns(self) -> dict[str, Array]:
-        """The columns by name. The values of flags are not validated: they may be traced by a compiler."""
+        """The columns by name. Values of flags are not validated, as a compiler may trace them."""
         return self._named(self.arrays, is_traced=True)
 
     def _named(self, arrays: Mapping[str, Array], *, is_traced: bool = False) -> dict[str, Array]:
@@ -421,19 +421,19 @@ class PaddedBatch(NamedTuple):
         return columns
 
     def collect_arrays(self) -> _compiled.ArrayBatch | None:
-        """The arrays for the compiled reader; None if several become one column."""
+        """The arrays for the compiled reader; None if several keys become one column."""
         if len({self.names[key] for key in self.arrays}) < len(self.arrays):
             return None
         return _compiled.ArrayBatch.of_padded({self.names[key]: array for key, array in self.arrays.items()})
 
     def take(self, images: Sequence[int]) -> "PaddedBatch":
-        """Some images of the batch, by their indices."""
+        """Select some images of the batch by index."""
         rows = np.array(images, np.int64)
         return self._replace(arrays={key: take_rows(array, rows) for key, array in self.arrays.items()})
 
     def build(self, make: Callable[..., Made], image_ids: Any = None, **settings: Any) -> Made:
-        """What `make` builds of the rows that are neither padding, with a label below 0, nor discarded."""
-        # Ids are grouped in host memory, so that is where it is decided which rows there are.
+        """Call `make` with the columns, without padding (a label below 0) and discarded rows."""
+        # Ids are grouped in host memory, so rows are selected there, too.
         arrays = dict(self.arrays)
         label = to_numpy(arrays.pop(self.label))
         is_kept = label.reshape(-1) >= 0
@@ -456,18 +456,18 @@ class PaddedBatch(NamedTuple):
 
 
 def take_rows(column: Array, rows: NDArray[np.int64]) -> Array:
-    """Some rows of a column, by their indices in host memory."""
+    """Select rows of a column by index. `rows`: in host memory."""
     if type(column) is np.ndarray:
         return column[rows]
     return namespace(column).take(column, convert(rows, like=column), axis=0)
 
 
 def pad_rows(column: Array, num_rows: Sequence[int], length: int, fill: float) -> Array:
-    """The rows of all images, padded to `length` rows per image. Shape (R, …) to (N, length, …)."""
+    """Pad the rows of each image to `length` with `fill`. Shape (R, …) to (N, length, …)."""
     xp = namespace(column)
     offset = np.cumsum([0, *num_rows])
     slot = np.arange(length)
-    rows = np.where(slot < np.array(num_rows)[:, None], offset[:-1, None] + slot, offset[-1])  # else the one behind all
+    rows = np.where(slot < np.array(num_rows)[:, None], offset[:-1, None] + slot, offset[-1])  # else the padding
     padding = xp.broadcast_to(constant(fill, like=column, dtype=column.dtype), (1, *column.shape[1:]))
     taken = take_rows(xp.concat([column, padding], axis=0), rows.reshape(-1))
     return xp.reshape(taken, (*rows.shape, *column.shape[1:]))
@@ -479,7 +479,7 @@ def _listed(keys: Keys) -> str:
 
 
 def _described(value: Any, keys: Keys) -> str:
-    """What came in place of a dict, and what to pass if its columns can be guessed."""
+    """Describe a value that should be a dict, with advice if its columns can be guessed."""
     kind = type(value).__name__
     if not is_array(value):
         return kind

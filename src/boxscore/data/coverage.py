@@ -1,4 +1,4 @@
-"""Coverage: which classes were looked for in which images (LVIS, Open Images)."""
+"""Coverage: the classes that were verified in each image (LVIS, Open Images)."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -17,15 +17,23 @@ Pairs = tuple[Any, Any]
 """Images and labels, one pair per row: two arrays, or two lists."""
 
 COVERED, NOT_EXHAUSTIVE, NOT_COVERED = range(3)
-"""What coverage says of a detection: it counts; it is ignored if it takes no truth; it is left out."""
+"""Codes of a detection: it counts; it is ignored if it takes no truth; it is dropped."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Coverage:
-    """Which classes were looked for in which images, one row per image and class; in host memory.
+    """The classes that were verified in each image, one row per image and class, in host memory.
 
-    A class with a truth in an image was looked for there, with or without a row. A detection of a class that was not
-    looked for in its image is left out, after limits were applied.
+    A class with a truth in an image counts as verified there, with or without a row. A detection of a class that was
+    not verified in its image is dropped, after limits were applied.
+
+    Args:
+        image: Image ids. Shape (C,).
+        label: Class ids. Shape (C,).
+        is_exhaustive: Whether every object of the class was annotated in the image; default: yes. Shape (C,).
+
+    Raises:
+        InputError: A pair of image and label is repeated, or columns are invalid.
 
     >>> Coverage(image=[0, 0], label=[3, 5], is_exhaustive=[True, False]).label.tolist()
     [3, 5]
@@ -36,7 +44,7 @@ class Coverage:
     label: Array
     """Class ids. Shape (C,)."""
     is_exhaustive: Array | None = None
-    """Whether every object of the class was annotated; None: it was. If not, a detection that takes no truth is
+    """Whether every object of the class was annotated; None: all were. If not, a detection that takes no truth is
     ignored. Shape (C,)."""
 
     def __post_init__(self) -> None:
@@ -55,10 +63,13 @@ class Coverage:
 
     @classmethod
     def from_lists(cls, *, negative: Pairs, not_exhaustive: Pairs, annotated: Pairs) -> "Coverage":
-        """From pairs of images and labels, as LVIS lists them, and those of the truths.
+        """Build coverage from pairs of images and labels, as LVIS lists them, and the pairs of the truths.
 
-        `negative`: classes that were looked for in vain; `not_exhaustive`: those of which some objects have no truth.
-        Of the latter, one that has neither truths in the image nor a place in `negative` was not looked for.
+        Args:
+            negative: Images and labels of classes that were verified to be absent.
+            not_exhaustive: Images and labels of classes with objects that are not annotated. A pair that is neither in
+                `negative` nor in `annotated` is not covered.
+            annotated: Images and labels of the truths.
 
         >>> from_lists = Coverage.from_lists
         >>> rows = from_lists(negative=([0], [5]), not_exhaustive=([0, 0], [3, 4]), annotated=([0], [3]))
@@ -76,7 +87,11 @@ class Coverage:
         return cls(image=image[rows], label=label[rows], is_exhaustive=~np.isin(keys[rows], partial))
 
     def within(self, *, images: Collection[int] | None = None, labels: Collection[int] | None = None) -> "Coverage":
-        """The rows of some images and some classes; None: of all.
+        """Select the rows of some images and some classes.
+
+        Args:
+            images: Image ids; None: all.
+            labels: Class ids; None: all.
 
         >>> Coverage(image=[0, 1], label=[3, 5]).within(images=[1]).label.tolist()
         [5]
@@ -89,12 +104,17 @@ class Coverage:
         return Coverage(image=self.image[is_kept], label=self.label[is_kept], is_exhaustive=is_exhaustive)
 
     def codes(self, own: tuple[Ids, Ids], annotated: tuple[Ids, Ids]) -> NDArray[np.uint8]:
-        """What it says of detections, given by their images and labels, beside those of the truths. Shape (D,)."""
+        """The code of each detection. Shape (D,).
+
+        Args:
+            own: Images and labels of the detections.
+            annotated: Images and labels of the truths.
+        """
         sides = [own, annotated, (self.image, self.label)]
         image, label = (np.concatenate([side[axis] for side in sides]) for axis in (0, 1))
         keys, with_truths, listed = np.split(pair_keys(image, label), np.cumsum([own[0].size, annotated[0].size]))
         known = _compiled.distinct(np.concatenate([with_truths, listed]))
-        code = np.full(known.size + 1, NOT_COVERED, np.uint8)  # pairs that are not known have the last index, -1
+        code = np.full(known.size + 1, NOT_COVERED, np.uint8)  # unknown pairs have index -1, the last
         code[_compiled.find(with_truths, known)] = COVERED
         is_exhaustive = True if self.is_exhaustive is None else self.is_exhaustive
         code[_compiled.find(listed, known)] = np.where(is_exhaustive, COVERED, NOT_EXHAUSTIVE)
@@ -103,7 +123,7 @@ class Coverage:
 
 
 def pair_keys(image: Ids, label: Ids) -> Ids:
-    """One number for each pair of an image and a label, the same for the same pair. Shape (R,)."""
+    """A number for each pair of image and label; equal pairs have equal numbers. Shape (R,)."""
     image, label = np.ascontiguousarray(image), np.ascontiguousarray(label)
     images, labels = _compiled.distinct(image), _compiled.distinct(label)
     keys: Ids = _compiled.find(image, images) * labels.size + _compiled.find(label, labels)

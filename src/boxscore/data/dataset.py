@@ -60,7 +60,7 @@ class Detections(Shapes):
         mask: Masks: pixels (D, H, W), a list of COCO's run lengths, or `Masks`.
         keypoints: Keypoints: (D, K, 3) with a score per point, or (D, K, 2).
         keypoints_scores: The score of each point beside `keypoints` (D, K, 2); not used beside (D, K, 3). Shape (D, K).
-        others: The same rows under other geometries, such as the masks of boxes.
+        others: Other geometries of the rows, such as the masks of boxes.
         area: Areas that decide whether a false positive is in an area range; default: of the shapes. Shape (D,).
         invalid_image: The images of invalid rows that were dropped; `from_valid_rows` sets it. Shape (I,).
 
@@ -80,7 +80,7 @@ class Detections(Shapes):
     geometry: Geometry
     """The main geometry: boxes, masks or keypoints. Length D."""
     others: tuple[Geometry, ...] = ()
-    """The same rows under other geometries, such as the masks of boxes. `Protocol.iou_type` says which one counts."""
+    """Other geometries of the rows, such as the masks of boxes. `Protocol.iou_type` selects the geometry to compare."""
     area: Array | None = None
     """Areas that decide whether a false positive is in an area range; None: of the shapes. Shape (D,)."""
     invalid_image: NDArray[np.int64] | None = None
@@ -255,7 +255,7 @@ class Truths(Shapes):
         mask: Masks: pixels (G, H, W), a list of COCO's run lengths, or `Masks`.
         keypoints: Keypoints: (G, K, 3) with a visibility per point, or (G, K, 2).
         visibility: Above 0 where a point of `keypoints` (G, K, 2) is labelled; default: all are. Shape (G, K).
-        others: The same rows under other geometries, as in `Detections`.
+        others: Other geometries of the rows, as in `Detections`.
         ignore: Whether a truth is ignored: VOC's "difficult", COCO's "iscrowd". Shape (G,).
         kind: The kind of each truth, 0 to 3, instead of `ignore`; see the field. Shape (G,).
         coverage: The classes that were verified in each image; default: every class in every image.
@@ -266,7 +266,7 @@ class Truths(Shapes):
         image_sizes: Width and height by image id.
         class_groups: The group of each class by label, such as "rare" under LVIS.
         crowd_index: How crowded each image is, 0 to 1, by image id (CrowdPose).
-        subset: Descriptions of what was excluded from the data, such as "50 of 5,000 images".
+        subset: Descriptions of excluded data, such as "50 of 5,000 images".
         is_numbered: Whether image ids are only indices in a list of names.
         is_normalized: Whether `box` has fractions of the image's width and height.
 
@@ -284,7 +284,7 @@ class Truths(Shapes):
     geometry: Geometry
     """The main geometry: boxes, masks or keypoints. Length G."""
     others: tuple[Geometry, ...] = ()
-    """The same rows under other geometries, as in `Detections`."""
+    """Other geometries of the rows, as in `Detections`."""
     ignore: Array | None = None
     """Whether a truth is ignored: finding it is not rewarded, missing it not punished. The protocol decides whether
     this means VOC's "difficult" or COCO's "iscrowd". Shape (G,)."""
@@ -317,7 +317,7 @@ class Truths(Shapes):
     crowd_index: Mapping[int, float] | None = None
     """How crowded each image is, 0 to 1, by image id, for protocols that have ranges of it (CrowdPose)."""
     subset: tuple[str, ...] = ()
-    """Descriptions of what was excluded, such as "50 of 5,000 images": numbers of a subset are not comparable."""
+    """Descriptions of excluded data, such as "50 of 5,000 images": numbers of a subset are not comparable."""
     is_numbered: bool = False
     """Whether the image ids are only indices in a list of names, from a format without ids."""
     is_normalized: bool = False

@@ -1,4 +1,4 @@
-"""Facts of images that decide numbers, as tables give them: an image in any number of rows, and in any part."""
+"""Facts about images that affect numbers, as read from tables, where an image may have many rows in many parts."""
 
 from dataclasses import dataclass, replace
 
@@ -16,42 +16,42 @@ Floats = NDArray[np.float64]
 
 SIZES = ("image_width", "image_height")
 CROWD_INDEX = "crowd_index"
-"""The columns of tables with facts of each row's image."""
+"""The columns of tables with facts about each row's image."""
 CLASS_GROUP = "class_group"
 """The column of tables with the group of each row's class."""
 LISTS = ("list_image", "list_label", "is_negative")
-"""The columns with a row for each entry of a list."""
+"""The columns with one row per entry of a list."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class ImageFacts:
-    """Sizes of images, how crowded they are, and the lists of labels that make their coverage.
+    """Sizes of images, how crowded they are, and the lists of labels for their coverage.
 
-    The coverage of an image follows from its lists and all of its truths, so lists travel until these are together.
+    The coverage of an image follows from its lists and all its truths, so lists are kept until all truths are read.
     """
 
     image: Ids
-    """The images that are listed, with or without truths. Shape (N,)."""
+    """Image ids, with or without truths. Shape (N,)."""
     width: Floats
-    """In pixels; NaN where it is unknown. Shape (N,)."""
+    """Widths in pixels; NaN: unknown. Shape (N,)."""
     height: Floats
-    """In pixels; NaN where it is unknown. Shape (N,)."""
+    """Heights in pixels; NaN: unknown. Shape (N,)."""
     crowd_index: Floats
-    """NaN where it is unknown. Shape (N,)."""
+    """How crowded each image is; NaN: unknown. Shape (N,)."""
     list_image: Ids | None = None
-    """The image of each label in a list; None: there are no lists. Shape (L,)."""
+    """The image of each label in a list; None: no lists. Shape (L,)."""
     list_label: Ids | None = None
-    """Shape (L,)."""
+    """The labels in lists. Shape (L,)."""
     is_negative: NDArray[np.bool_] | None = None
     """Whether the label is in `neg_category_ids`, else in `not_exhaustive_category_ids`. Shape (L,)."""
 
     @classmethod
     def none(cls) -> "ImageFacts":
-        """Nothing about any image."""
+        """Facts about no images."""
         return cls(image=np.zeros(0, np.int64), width=np.zeros(0), height=np.zeros(0), crowd_index=np.zeros(0))
 
     def needed_by(self, protocol: Protocol) -> "ImageFacts | None":
-        """The facts that a protocol asks for, each once; None if it asks for none."""
+        """Select the facts that a protocol needs, without repeated rows; None if it needs none."""
         if not asks_for_facts(protocol):
             return None
         unknown = np.full(self.image.size, np.nan)
@@ -68,7 +68,7 @@ class ImageFacts:
         )
 
     def completed(self, truths: Truths, *, has_lists: bool = False) -> Truths:
-        """Add the facts to all truths of the images. `has_lists`: tables have lists, though these images have none."""
+        """Add the facts to the truths of the images. `has_lists`: tables have lists, even if these images have none."""
         listed = np.union1d(self.image, host_ids(truths.image)).tolist() if self.image.size else []
         is_sized = ~np.isnan(self.width) & ~np.isnan(self.height)
         sizes = zip(self.width[is_sized].tolist(), self.height[is_sized].tolist(), strict=True)
@@ -100,6 +100,6 @@ class ImageFacts:
 
 
 def asks_for_facts(protocol: Protocol) -> bool:
-    """Whether numbers depend on facts of images: coverage, sizes, crowding, or which images there are."""
+    """Whether a protocol's numbers depend on facts about images: coverage, sizes, crowding, or the list of images."""
     asks_by_image = protocol.clips_boxes or protocol.ranges_by == "crowd_index" or bool(protocol.extra_numbers)
     return asks_by_image or protocol.federated

@@ -1,4 +1,4 @@
-"""The ids of images: integers, or names, which become integers that are the same on every machine."""
+"""Image ids: integers, or names, which are hashed to integers that are the same on every machine."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -12,28 +12,28 @@ from boxscore.data.validation import check_is_plain, shape_of
 
 
 class ImageIds(NamedTuple):
-    """The ids of images, as integers."""
+    """Image ids as integers."""
 
     numbers: list[int]
     names: dict[int, str]
-    """The names of those that were given by name."""
+    """The names of images that were given by name, by id."""
 
     @property
     def image_names(self) -> dict[int, str] | None:
-        """A name for every image, if any has one."""
+        """A name for every image, or None if no image has one; without a name, the id as text."""
         return {number: self.names.get(number, str(number)) for number in self.numbers} if self.names else None
 
     def shown(self, number: int) -> str:
-        """An id as it was given, for errors."""
+        """An id as the caller gave it, for errors."""
         return repr(self.names.get(number, number))
 
     def take(self, rows: Sequence[int]) -> "ImageIds":
-        """Some of them, by their indices."""
+        """Select some ids by index."""
         return self._replace(numbers=[self.numbers[row] for row in rows])
 
 
 def read_image_ids(values: Any, name: str = "image_ids") -> ImageIds:
-    """The ids of images: integers as they are, and names as hashes of 63 bits, the same on every process.
+    """Read image ids: integers stay, names become hashes of 63 bits, the same in every process.
 
     >>> read_image_ids([7, np.array([8])]).numbers
     [7, 8]
@@ -66,7 +66,7 @@ def _listed_ids(values: Any, name: str) -> list[Any]:
 
 
 def image_ids_of(targets: Sequence[Any], reason: str) -> ImageIds:
-    """The ids that targets have under `image_id`; `reason` says why each must have one."""
+    """Read the ids under `image_id` of all targets. `reason`: why each must have one, for errors."""
     for index, target in enumerate(targets):
         if not isinstance(target, Mapping) or "image_id" not in target:
             raise InputError(f"images[{index}] must have the key 'image_id', {reason}")
@@ -74,18 +74,18 @@ def image_ids_of(targets: Sequence[Any], reason: str) -> ImageIds:
 
 
 def hash_name(name: str) -> int:
-    """The id of an image that has a name: 63 bits of its BLAKE2 hash.
+    """The id of a named image: 63 bits of the name's BLAKE2 hash.
 
     >>> hash_name("a.jpg")
     4959458484005905407
     """
-    from hashlib import blake2b  # which loads OpenSSL, and most ids are integers
+    from hashlib import blake2b  # loads OpenSSL; most ids are integers
 
     return int.from_bytes(blake2b(name.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "little") >> 1
 
 
 def _plain_image_id(image: Any) -> int | str:
-    """An id out of whatever holds it: a number, a name, its bytes (as TensorFlow has it), or an array of one of them.
+    """Read an id from a number, a name, the bytes of a name (as in TensorFlow), or an array with one of them.
 
     >>> _plain_image_id(np.array([7])), _plain_image_id(b"a.jpg")
     (7, 'a.jpg')
@@ -110,7 +110,7 @@ def _plain_image_id(image: Any) -> int | str:
 
 
 def different_ids(image_ids: Any, num_images: int) -> NDArray[np.int64]:
-    """One id per image, each once."""
+    """Read one id per image. Raise `InputError` for repeated ids."""
     ids = read_image_ids(image_ids)
     if len(ids.numbers) != num_images:
         rule = "`image_ids` must have one id per image"

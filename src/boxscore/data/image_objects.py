@@ -1,6 +1,7 @@
-"""Objects of other libraries as the dicts of a batch, each with what one image has.
+"""Convert objects of other libraries, one per image, to the dicts of a batch.
 
-supervision's `Detections` and `KeyPoints`, Ultralytics' `Results`: recognised by their attributes, without an import.
+supervision's `Detections` and `KeyPoints`, and Ultralytics' `Results`, are recognised by their attributes, without
+importing these libraries.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -14,16 +15,16 @@ from boxscore.data.batch_keys import Keys
 from boxscore.data.geometry.masks import Masks
 
 Reader = Callable[[Any, Keys, str], dict[str, Any]]
-"""Makes the dict of an object, for some keys and a box format."""
+"""Makes the dict of an object, from the object, the keys and the box format."""
 
 _NOTHING = np.zeros(0)
-"""Any column of an image without rows."""
+"""Any column of an image without objects."""
 
 
 def as_dicts(images: Any, keys: Keys, iou_type: str | Sequence[str], box_format: str) -> Any:
-    """The images, with a dict in place of each object that is recognised. All else stays: it has errors of its own.
+    """Replace each recognised object by a dict. Other values stay; later code reports errors about them.
 
-    `keys`: those of detections or of truths, with boxes; `iou_type` decides which shapes are read.
+    `keys`: `DETECTION_KEYS` or `TRUTH_KEYS`; `iou_type` decides which shapes are read.
 
     >>> from types import SimpleNamespace
     >>> from boxscore.data.batch_keys import TRUTH_KEYS
@@ -44,7 +45,7 @@ def as_dicts(images: Any, keys: Keys, iou_type: str | Sequence[str], box_format:
 
 
 def is_image_object(value: Any) -> bool:
-    """Whether it is such an object: all that one image has."""
+    """Whether a value is a recognised object, which describes one image."""
     return _reader_of(value) is not None
 
 
@@ -89,7 +90,7 @@ _ULTRALYTICS_BOXES = {
     "cxcywha:radians": ("obb", "xywhr"),
     "xyxyxyxy": ("obb", "xyxyxyxy"),
 }
-"""The attributes of `Results` that have boxes in a format."""
+"""The attributes of `Results` with the boxes, by format."""
 
 
 def _of_ultralytics(image: Any, keys: Keys, box_format: str) -> dict[str, Any]:
@@ -115,7 +116,7 @@ def _of_ultralytics(image: Any, keys: Keys, box_format: str) -> dict[str, Any]:
 
 
 def _masks_of_ultralytics(image: Any) -> Any:
-    """The masks of `Results`, booleans; they must have the size of the image."""
+    """The masks of `Results` as booleans. Raise `InputError` unless they have the size of the image."""
     masks = image.masks.data
     if tuple(masks.shape[1:]) != tuple(image.orig_shape):
         sizes = f"{tuple(image.orig_shape)}; got {tuple(masks.shape[1:])}"
@@ -124,7 +125,7 @@ def _masks_of_ultralytics(image: Any) -> Any:
 
 
 def _required(columns: Mapping[str, Any], keys: Keys, words: Mapping[str, str], num: int, owner: str) -> dict[str, Any]:
-    """The columns of the keys that an object must have. `words`: its own names for them."""
+    """The columns of the required keys. `words`: the object's names for them; `owner`: its type, for errors."""
     made: dict[str, Any] = {}
     for key in keys.required:
         column = columns.get(key)
@@ -141,4 +142,4 @@ _READERS: tuple[tuple[tuple[str, ...], Reader], ...] = (
     (("xy", "keypoint_confidence", "detection_confidence", "data"), _of_supervision_keypoints),
     (("boxes", "masks", "keypoints", "obb", "orig_shape"), _of_ultralytics),
 )
-"""What the objects of each kind have, and their reader."""
+"""The attributes that identify each type of object, and its reader."""

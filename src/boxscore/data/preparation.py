@@ -1,4 +1,4 @@
-"""What a protocol makes of columns before they are matched: one geometry, only what counts, values of its ranges."""
+"""Prepare columns for matching under a protocol: one geometry, only rows that count, values of the ranges."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -24,24 +24,24 @@ from boxscore.protocol.protocol import GROUP, Protocol
 
 
 class Prepared(NamedTuple):
-    """Both sides as a protocol compares them."""
+    """Detections and truths, prepared for matching."""
 
     detections: Detections
     truths: Truths
     row: NDArray[np.int64] | None
-    """The row in which each detection was given; None: none was left out. Shape (D,)."""
+    """The input row of each detection; None: no row was dropped. Shape (D,)."""
     truth_row: NDArray[np.int64] | None
-    """The row in which each truth was given; None: none was left out. Shape (G,)."""
+    """The input row of each truth; None: no row was dropped. Shape (G,)."""
 
 
 def prepare(detections: Detections, truths: Truths, protocol: Protocol) -> tuple[Detections, Truths]:
-    """Both sides as a protocol compares them; those that were prepared stay as they are."""
+    """Prepare detections and truths for matching. Idempotent."""
     prepared = prepare_rows(detections, truths, protocol)
     return prepared.detections, prepared.truths
 
 
 def prepare_rows(detections: Detections, truths: Truths, protocol: Protocol) -> Prepared:
-    """Both sides as a protocol compares them, with the rows that are left of those that were given."""
+    """Prepare detections and truths for matching, and record their input rows."""
     row = truth_row = None
     detections, truths = shaped_by(detections, protocol.iou_type), shaped_by(truths, protocol.iou_type)
     _check_groups(truths, protocol)
@@ -69,9 +69,9 @@ def prepare_rows(detections: Detections, truths: Truths, protocol: Protocol) -> 
 
 
 def kept_detections(detections: Detections, protocol: Protocol) -> NDArray[np.bool_] | None:
-    """Which detections have something to compare and a score that counts, in host memory; None: all. Shape (D,).
+    """Whether each detection is not blank and reaches the minimum score, in host memory; None: all do. Shape (D,).
 
-    For detections that have the one geometry of the protocol.
+    The detections must have only the geometry of the protocol.
     """
     is_blank = detections.geometry.is_blank(protocol)
     is_kept = None if is_blank is None else ~is_blank
@@ -82,7 +82,7 @@ def kept_detections(detections: Detections, protocol: Protocol) -> NDArray[np.bo
 
 
 def shaped_by(columns: Columns, iou_type: str) -> Columns:
-    """The same rows with the one geometry that has a similarity."""
+    """Keep only the geometry that supports a similarity. Raise `InputError` if none does."""
     found = next((each for each in columns.geometries if iou_type in each.iou_types), None)
     if found is None:
         name, known = type(columns).__name__, ", ".join(columns.iou_types())
@@ -93,7 +93,7 @@ def shaped_by(columns: Columns, iou_type: str) -> Columns:
 
 
 def common_iou_type(detections: Detections, truths: Truths) -> str | None:
-    """The first similarity that the shapes of both sides have, in the order of the detections' geometries."""
+    """The first similarity that both sides support, in the order of the detections' geometries; None: none."""
     known = truths.iou_types()
     return next((iou_type for iou_type in detections.iou_types() if iou_type in known), None)
 
@@ -109,7 +109,7 @@ def _check_groups(truths: Truths, protocol: Protocol) -> None:
 
 
 def _is_ignored(truths: Truths) -> NDArray[np.bool_]:
-    """Which truths are marked as ignored, difficult or a crowd. Shape (G,)."""
+    """Whether each truth is marked as ignored, difficult or a crowd. Shape (G,)."""
     if truths.ignore is not None:
         return to_numpy(truths.ignore).astype(bool)
     kind = np.zeros(len(truths), np.uint8) if truths.kind is None else to_numpy(truths.kind)
@@ -117,7 +117,7 @@ def _is_ignored(truths: Truths) -> NDArray[np.bool_]:
 
 
 def _coverage(detections: Detections, truths: Truths, protocol: Protocol) -> Coverage | None:
-    """What was looked for, if the protocol asks."""
+    """The coverage, if the protocol is federated. Raise `InputError` if it is missing."""
     if not protocol.federated:
         return None
     if truths.coverage is None and (len(detections) or len(truths)):
@@ -130,7 +130,7 @@ def _coverage(detections: Detections, truths: Truths, protocol: Protocol) -> Cov
 
 
 def _clipped(columns: Columns, sizes: Mapping[int, tuple[int, int]] | None, protocol: Protocol) -> Columns:
-    """The same rows with shapes within their images."""
+    """Clip the shapes to their images."""
     if len(columns) == 0:
         return columns
     images, index = np.unique(host_ids(columns.image), return_inverse=True)
@@ -145,7 +145,7 @@ def _clipped(columns: Columns, sizes: Mapping[int, tuple[int, int]] | None, prot
 
 
 def _ranged_by(columns: Columns, values: Mapping[int, float] | None, protocol: Protocol) -> Columns:
-    """The same rows with the value of each one's image in place of areas."""
+    """Replace the areas by the value of each row's image."""
     if len(columns) == 0:
         return columns
     if values is None:

@@ -1,7 +1,7 @@
-"""The rows of batches that wait to be matched together: validated and copied when they come.
+"""A buffer of the rows of batches that will be matched together; rows are validated and copied when added.
 
-They are matched when there are enough of them for several threads, or when somebody asks for the tally: `make bench`
-measures it in the section `stream`.
+Rows are matched when they are enough for several threads, or when the tally is requested. `make bench` measures it in
+the section `stream`.
 """
 
 from collections.abc import Mapping
@@ -15,29 +15,29 @@ from boxscore.data.geometry.box_formats import BoxFormat, is_oriented
 from boxscore.protocol.protocol import LARGEST_SIDE, Protocol
 
 NUM_ROWS = 1 << 15
-"""Number of rows to match at once: enough for several threads, and few enough for the caches of a processor."""
+"""Number of rows to match at once: enough for several threads, and few enough for the processor's caches."""
 
 
 class BufferSettings(NamedTuple):
-    """The rules for rows: batches with other settings need another buffer."""
+    """Settings of a buffer. Batches with other settings need another buffer."""
 
     protocol: Protocol
     box_format: BoxFormat
     class_names: Mapping[int, str] | None
     invalid: Invalid = "error"
     fills_areas: bool = False
-    """Whether an `area` of 0 stands for the box's own, as in torchmetrics."""
+    """Whether an `area` of 0 means the area of the box, as in torchmetrics."""
 
     @property
     def are_supported(self) -> bool:
-        """Whether batches under these settings need nothing between reading and matching."""
+        """Whether batches are matched without preparation: upright boxes, and a protocol that needs none."""
         protocol = self.protocol
         is_of_boxes = protocol.iou_type == "bbox" and not is_oriented(self.box_format)
         return is_of_boxes and protocol.is_plain and not protocol.class_agnostic and not protocol.class_groups
 
 
 class RowBuffer:
-    """Rows of upright boxes, in which no two batches have an image in common."""
+    """A buffer of upright boxes. No two of its batches have an image in common."""
 
     def __init__(self, settings: BufferSettings) -> None:
         self.settings = settings
@@ -53,31 +53,31 @@ class RowBuffer:
         )
 
     def __len__(self) -> int:
-        """Number of rows: detections, truths, and detections that were dropped."""
+        """Number of rows: detections, truths, and dropped detections."""
         return self.compiled.num_rows
 
     @property
     def is_full(self) -> bool:
-        """Whether there are enough rows to match them."""
+        """Whether the buffer has enough rows to match."""
         return self.compiled.num_rows >= NUM_ROWS
 
     def add(
         self, preds: _compiled.ArrayBatch | None, targets: _compiled.ArrayBatch | None, image_ids: list[int]
     ) -> bool:
-        """Copy the rows of a batch; return whether that was possible.
+        """Copy the rows of a batch. Return whether that was possible.
 
-        If not, there is something to convert or to report, which is for `Detections.from_images` and so on; or the
-        numbers have other types than those that wait.
+        It is not if values must be converted or errors reported, which `Detections.from_images` and `from_padded` do,
+        or if the buffered rows have other dtypes.
         """
         return preds is not None and targets is not None and self.compiled.add(preds, targets, image_ids)
 
     @property
     def num_last_invalid(self) -> int:
-        """Number of detections of the last batch that were dropped."""
+        """Number of dropped detections of the last batch."""
         return self.compiled.num_last_invalid
 
     def last(self) -> tuple[Detections, Truths]:
-        """The rows of the last batch, as a copy; truths without flags and areas."""
+        """Copy the rows of the last batch; truths have no flags and areas."""
         box_format, names = self.settings.box_format, self.settings.class_names
         columns, truth_columns = self.compiled.last_columns()
         return (

@@ -1,4 +1,4 @@
-"""What detections and truths have in common: one shape per row, of one geometry or of several."""
+"""The base class of detections and truths: one shape per row, of one geometry or several."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
@@ -19,7 +19,7 @@ Kind = TypeVar("Kind", bound=Geometry)
 
 
 class Shapes:
-    """What detections and truths have in common: images, labels, and one shape per row, of one geometry or more."""
+    """The base class of detections and truths: images, labels, and one shape per row, of one or more geometries."""
 
     __slots__ = ()
     image: Array
@@ -30,12 +30,12 @@ class Shapes:
 
     @property
     def box(self) -> Array:
-        """Boxes in `box_format`. Shape (N, 4)."""
+        """Upright boxes in `box_format`. Shape (N, 4)."""
         return self._boxes.box
 
     @property
     def box_format(self) -> BoxFormat:
-        """How the four numbers of a box are written."""
+        """The format of `box`."""
         return self._boxes.box_format
 
     @property
@@ -55,7 +55,7 @@ class Shapes:
 
     @property
     def written_boxes(self) -> tuple[Array, BoxFormat]:
-        """The boxes of either kind as they were given, and their format."""
+        """Upright or oriented boxes as given, and their format."""
         found = next((each for each in self.geometries if isinstance(each, Boxes | OrientedBoxes)), None) or self._boxes
         return found.box, found.box_format
 
@@ -65,7 +65,7 @@ class Shapes:
 
     @property
     def geometries(self) -> tuple[Geometry, ...]:
-        """The shapes of each row under all geometries, the main one first."""
+        """All geometries of the rows, the main one first."""
         return self.geometry, *self.others
 
     def _of_kind(self, kind: type[Kind]) -> Kind:
@@ -75,11 +75,11 @@ class Shapes:
         return found
 
     def shape_names(self) -> str:
-        """The kinds of shapes, as messages name them."""
+        """The names of the geometries, for messages."""
         return " and ".join(each.plural for each in self.geometries)
 
     def iou_types(self) -> list[str]:
-        """The similarities that the shapes have, the main one first."""
+        """The similarities that the geometries support, of the main one first."""
         return [iou_type for each in self.geometries for iou_type in each.iou_types]
 
     def __len__(self) -> int:
@@ -97,8 +97,13 @@ def geometries_of(
     written: Mapping[str, Any],
     of_side: Callable[[Keypoints], Keypoints],
 ) -> list[Geometry]:
-    """The geometries, however they were written, the main one first. `written`: `box`, `box_format`, `mask`,
-    `keypoints`; `of_side`: keypoints as those of detections, or of truths.
+    """Build the geometries from the arguments of a constructor, the main one first.
+
+    Args:
+        geometry: The main geometry, if given as such.
+        others: Other geometries of the same rows.
+        written: The arguments `box`, `box_format`, `mask` and `keypoints`.
+        of_side: `Keypoints.of_detections` or `Keypoints.of_truths`.
     """
     for name, each in (("geometry", geometry), *(("others", other) for other in others)):
         if each is not None and not isinstance(each, Geometry):
@@ -121,13 +126,13 @@ def geometries_of(
 
 
 def check_has_keypoints(name: str, value: Any, keypoints: Any) -> None:
-    """Raise `InputError` for what is given for keypoints, but without these."""
+    """Raise `InputError` if `value`, which describes keypoints, is given without keypoints."""
     if value is not None and keypoints is None:
         raise InputError(f"`{name}` must be given with `keypoints`; got no keypoints")
 
 
 def boxes_of(box: Array, box_format: BoxFormat) -> Boxes | OrientedBoxes:
-    """Boxes of the kind that their format says."""
+    """Make upright or oriented boxes, depending on the format."""
     check_box_format(box_format)
     if is_oriented(box_format):
         return OrientedBoxes(box=box, box_format=box_format)
@@ -135,7 +140,7 @@ def boxes_of(box: Array, box_format: BoxFormat) -> Boxes | OrientedBoxes:
 
 
 def check_lengths(geometries: Sequence[Geometry], column: Array, name: str) -> None:
-    """Raise `InputError` unless there are as many shapes as rows of a column."""
+    """Raise `InputError` unless every geometry has the length of a column."""
     for geometry in geometries:
         if len(geometry) != column.shape[0]:
             num = int(column.shape[0])

@@ -1,4 +1,4 @@
-"""What makes a column right: its kind, its shape, its values. Errors name the column, the rule and what came."""
+"""Validation of columns: dtype, shape, values. Errors name the column, the rule and the invalid value."""
 
 import sys
 from collections.abc import Mapping
@@ -12,17 +12,23 @@ from boxscore._support.exceptions import InputError
 from boxscore.arrays import Array, convert, is_array, library, namespace, to_numpy
 
 _KINDS = {"bool": "b", "integral": "iu", "real floating": "f"}
-"""The array API's kinds of dtypes in NumPy's letters."""
+"""NumPy's letters of the array API's kinds of dtypes."""
 
 
 def checked_columns(
     whole: Mapping[str, Any], real: Mapping[str, Any], boolean: Mapping[str, Any], *, counted_by: str, home: Array
 ) -> dict[str, Array]:
-    """Columns by name, as arrays, lists included; `InputError` for the first thing that is invalid.
+    """Validate columns, and return them as arrays by name. Raise `InputError` for the first invalid one.
 
-    `whole`: of integers; `real`: of finite numbers; `boolean`: of flags. Only ids and `counted_by` must be there. Ids
-    and scores stay where they are: ids are grouped in host memory, and another device may have fewer digits. The others
-    go to the library and device of `home`.
+    Ids and scores stay on their device: ids are grouped in host memory, and the device of `home` may have less
+    precision. Other columns are moved to the library and device of `home`.
+
+    Args:
+        whole: Columns of integers, which must be given.
+        real: Columns of finite numbers, or None.
+        boolean: Columns of flags, or None.
+        counted_by: The column that gives the number of rows; it must be given.
+        home: An array of the library and device to move columns to.
     """
     given = {}
     for name, values in (*whole.items(), *real.items(), *boolean.items()):
@@ -57,7 +63,7 @@ def _check_lengths(given: Mapping[str, Array], counted_by: str) -> None:
 
 
 def is_number(value: Any) -> bool:
-    """Whether a value, such as one of a file, is a finite number that a float can hold. Flags are none.
+    """Whether a value is a finite number that a float can hold. Booleans are not numbers.
 
     >>> [is_number(value) for value in (0.5, 3, 10**400, float("nan"), True, "3", None)]
     [True, True, False, False, False, False, False]
@@ -75,9 +81,13 @@ def check_finite_rows(name: str, column: Array, rule: str) -> None:
 
 
 class RowError(InputError):
-    """An InputError about one row of a column, for callers that know better names for both.
+    """An InputError about one row of a column, which callers may rename to the user's image and key.
 
-    `is_valid`: which rows of the column obey the rule, shape (N,), where that is known.
+    Args:
+        column: The name of the column.
+        row: The index of the row.
+        rule: The rule, and the invalid value.
+        is_valid: Whether each row obeys the rule, if known. Shape (N,).
     """
 
     def __init__(self, column: str, row: int, rule: str, is_valid: NDArray[np.bool_] | None = None) -> None:
@@ -86,8 +96,8 @@ class RowError(InputError):
 
 
 def check_rows(name: str, is_fine: Array, rule: str, column: Array) -> None:
-    """Raise `RowError` for the first row that is not fine."""
-    # One flag comes to the host; the offending row only if there is one.
+    """Raise `RowError` for the first row whose flag is False."""
+    # Only one flag is copied to the host, unless a row is invalid.
     if not bool(namespace(is_fine).all(is_fine)):
         is_valid = to_numpy(is_fine)
         row = int(np.argmin(is_valid))
@@ -95,14 +105,14 @@ def check_rows(name: str, is_fine: Array, rule: str, column: Array) -> None:
 
 
 def as_array(name: str, values: Any) -> Array:
-    """`values` if it is an array whose numbers are all there, else the NumPy array of a list."""
+    """Return arrays unchanged, and convert lists to NumPy. Raise `InputError` for masked, sparse and similar arrays."""
     if type(values) is np.ndarray:
         return values
     if is_array(values):
         check_is_plain(name, values)
         return values
     if isinstance(values, list | tuple) and not {*map(type, values)} <= {int, float, bool, list, tuple}:
-        for value in filter(is_array, values):  # NumPy would drop a mask, and ask PyTorch for what it has not
+        for value in filter(is_array, values):  # NumPy would drop masks, and fail for some tensors of PyTorch
             check_is_plain(name, value)
         values = type(values)(to_numpy(value) if is_array(value) else value for value in values)
     try:
@@ -138,12 +148,12 @@ def check_is_plain(name: str, array: Array) -> None:
 
 
 def as_ids(name: str, column: Array) -> Array:
-    """A column of integers that fit in 64 bits with a sign. What is empty has no dtype worth a complaint."""
+    """Validate a column of integers that fit in int64. An empty column may have any dtype."""
     if column.shape[0] == 0:
         return np.zeros(shape_of(column), np.int64)
     if not is_kind(column, "integral"):
         raise InputError(f"`{name}` must hold integers; got {column.dtype}")
-    # a name takes long to make; NumPy's need none
+    # `str(dtype)` is slow; NumPy's dtypes are compared directly
     if column.dtype == np.uint64 if isinstance(column, np.ndarray) else str(column.dtype).endswith("uint64"):
         host = to_numpy(column)
         check_rows(name, host <= np.uint64(np.iinfo(np.int64).max), "must fit in 63 bits", host)
@@ -151,7 +161,7 @@ def as_ids(name: str, column: Array) -> Array:
 
 
 def as_flags(name: str, column: Array, *, is_traced: bool = False) -> Array:
-    """A column of 0 and 1 as booleans. `is_traced`: its values are not known yet, and not validated."""
+    """Convert a column of 0 and 1 to booleans. `is_traced`: a compiler traces the values, so they are not validated."""
     if is_kind(column, "bool"):
         return column
     if column.shape[0] == 0:
@@ -171,7 +181,7 @@ def check_real(name: str, column: Array) -> None:
 
 
 def is_plain(column: Array) -> bool:
-    """Whether compiled code can read it as it is: contiguous float32 or float64 in host memory."""
+    """Whether compiled code can read the column directly: contiguous float32 or float64 in host memory."""
     is_numpy = isinstance(column, np.ndarray) and column.dtype in (np.float32, np.float64)
     return is_numpy and column.dtype.isnative and column.flags.c_contiguous and column.flags.aligned
 
@@ -184,7 +194,7 @@ def is_kind(column: Array, kind: str) -> bool:
 
 
 def shape_of(array: Array) -> tuple[int, ...]:
-    """The shape as plain integers."""
+    """The shape as Python integers."""
     if isinstance(array, np.ndarray):
         return tuple(array.shape)
     return tuple(int(size) for size in array.shape)

@@ -1,4 +1,4 @@
-"""From verdicts to numbers: tally, curves, result, and how they are stored and exchanged."""
+"""From verdicts to numbers: tally, curves, result, and their storage and exchange."""
 
 from boxscore._support.lazy_names import lazy_names
 

@@ -1,17 +1,17 @@
-"""Arrow tables to columns, and a tally as an Arrow table: for Spark, Dask, Ray and files that many tools read.
+"""Convert Arrow tables to columns, and tallies to Arrow tables: for Spark, Dask, Ray and common file formats.
 
 The table of a tally has one row per detection, then one row per truth:
 
 | column | |
 |---|---|
-| `is_truth` | what the row is |
+| `is_truth` | whether the row is a truth |
 | `image`, `label` | integers |
 | `score`, `tier` | of a detection; null for a truth |
 | `state` | as in `Tally.state` and `Tally.truth_state` |
-| `verdict` | of a hit: its words of `is_true`, then those of `is_counted`; else null |
+| `verdict` | of a hit: its words of `is_true`, then its words of `is_counted`; else null |
 
-Version, protocol, classes, a checksum and, where extra numbers are measured, the columns of `Tally` for these are in
-the metadata of its schema, which IPC and Parquet files keep.
+The metadata of the schema, which IPC and Parquet files keep, has version, protocol, classes, a checksum and the
+optional columns of `Tally`.
 """
 
 import json
@@ -40,7 +40,7 @@ _VERSION = 1
 
 
 def pyarrow() -> Any:
-    """The library; `InputError` if it is not installed."""
+    """Import pyarrow. Raise `InputError` if it is not installed."""
     try:
         import pyarrow
         import pyarrow.compute
@@ -50,12 +50,13 @@ def pyarrow() -> Any:
 
 
 def detections_of(table: Any, *, box_format: BoxFormat, iou_type: str = "bbox") -> Detections:
-    """The rows of a table with the columns `image`, `label`, `score` and `box`, a list of 4, or `mask`.
+    """Read detections from a table with the columns `image`, `label`, `score` and the shapes.
 
-    Oriented boxes have lists of 5 or 8 numbers, as `box_format` says.
+    The column of the shapes, by `iou_type`:
 
-    A mask is a struct of `size`, height and width, and `counts`, COCO's compressed run lengths. Keypoints are a column
-    `keypoints` of lists x, y, score, x, y, score, …; if there is also a `box`, its area is that of the detection.
+    - `box`: lists of 4 numbers, or of 5 or 8 for oriented boxes, as `box_format` says.
+    - `mask`: structs of `size`, height and width, and `counts`, COCO's compressed run lengths.
+    - `keypoints`: lists x, y, score, x, y, score, … The area is `area` if given, else the area of `box` if given.
     """
     if iou_type in Keypoints.iou_types:
         columns = _columns(table, "image", "label", "score", "keypoints", box_format=box_format, optional=_WITH_POSES)
@@ -71,11 +72,16 @@ def detections_of(table: Any, *, box_format: BoxFormat, iou_type: str = "bbox") 
 def truths_of(
     table: Any, *, box_format: BoxFormat, iou_type: str = "bbox", class_names: ClassNames | None = None
 ) -> Truths:
-    """The rows of a table of whole images as truths, which need no score and may have `ignore` or `kind`, and `area`.
+    """Read truths from a table of whole images.
 
-    With keypoints also `box` and `num_keypoints`. A row without a label is an image without truths. What a row says of
-    its image may be in one of the image's rows, or in all: `image_width` and `image_height`, `crowd_index`, and lists
-    of labels, `neg_category_ids` and `not_exhaustive_category_ids`. `class_group` is the group of the row's class.
+    It has the columns of detections without `score` (`keypoints`: x, y, visibility, …), and optionally:
+
+    - `ignore` or `kind`, and `area`; with keypoints also `box` and `num_keypoints`.
+    - Facts about the row's image, in one or all of the image's rows: `image_width` and `image_height`, `crowd_index`,
+      and the lists of labels `neg_category_ids` and `not_exhaustive_category_ids`.
+    - `class_group`: the group of the row's class.
+
+    A row without a label is an image without truths.
     """
     truths, facts = truth_rows_of(table, box_format=box_format, iou_type=iou_type, class_names=class_names)
     return truths if facts is None else facts.completed(truths)
@@ -84,7 +90,7 @@ def truths_of(
 def truth_rows_of(
     table: Any, *, box_format: BoxFormat, iou_type: str = "bbox", class_names: ClassNames | None = None
 ) -> tuple[Truths, ImageFacts | None]:
-    """The truths of a table that may have parts of images, and what it says of these; see `truths_of`."""
+    """Read truths and facts about images from a table that may have only some rows of an image; see `truths_of`."""
     _check_table(table)
     facts = _facts_of(table)
     row = None
@@ -104,7 +110,7 @@ def truth_rows_of(
 
 
 def class_groups_of(table: Any) -> dict[int, str] | None:
-    """The group of each label that the column `class_group` gives; None without such a column."""
+    """The group of each label, from the column `class_group`; None without such a column."""
     if not {"label", CLASS_GROUP} <= {*table.column_names}:
         return None
     pairs = table.select(["label", CLASS_GROUP]).group_by(["label", CLASS_GROUP]).aggregate([])
@@ -116,7 +122,7 @@ def class_groups_of(table: Any) -> dict[int, str] | None:
 
 
 def _facts_of(table: Any) -> ImageFacts | None:
-    """The facts of images; None if rows have none."""
+    """The facts about images; None if the table has none."""
     names = {*table.column_names}
     has_lists = COVERAGE_KEYS[0] in names
     if COVERAGE_KEYS[1] in names and not has_lists:
@@ -148,7 +154,7 @@ def _facts_of(table: Any) -> ImageFacts | None:
 
 
 def _floats_or_nan(table: Any, name: str) -> NDArray[np.float64]:
-    """A column of numbers; NaN where it is null, or where the table has no such column."""
+    """A column of numbers, with NaN for null; all NaN if the table has no such column."""
     if name not in table.column_names:
         return np.full(table.num_rows, np.nan)
     types, column = pyarrow().types, table.column(name)
@@ -174,9 +180,9 @@ def _listed(table: Any, name: str, image: NDArray[Any]) -> tuple[NDArray[np.int6
 
 
 _OF_TRUTHS = ("ignore", "kind", "area")
-"""Columns that truths of any shape may have."""
+"""Optional columns of truths of any shape."""
 _WITH_POSES = ("area", "box")
-"""Columns that may be beside keypoints."""
+"""Optional columns of detections with keypoints."""
 
 
 def _posed_truths(
@@ -193,7 +199,7 @@ def _posed_truths(
 
 
 def _shape_of(iou_type: str, box_format: BoxFormat) -> tuple[str, dict[str, Any]]:
-    """The column of the shapes of a similarity, and what goes with it."""
+    """The column of the shapes of a similarity, and its settings."""
     return ("mask", {}) if iou_type in Masks.iou_types else ("box", {"box_format": box_format})
 
 
@@ -222,9 +228,9 @@ def _columns(table: Any, *names: str, box_format: BoxFormat, optional: Sequence[
 
 
 def keypoints_of(column: Any, name: str = "keypoints") -> NDArray[np.float64]:
-    """A column of lists or tensors of three numbers for each point, as many points in each. Shape (N, K, 3)."""
+    """Read a column of lists or tensors with three numbers per point, and the same K in each row. Shape (N, K, 3)."""
     arrow = pyarrow()
-    if arrow.types.is_string(column.type) or arrow.types.is_large_string(column.type):  # as CSV has them: JSON
+    if arrow.types.is_string(column.type) or arrow.types.is_large_string(column.type):  # JSON, from CSV files
         column = arrow.chunked_array([arrow.array(_parsed(column, name), arrow.list_(arrow.float64()))])
     plain = _without_extension(column, name)
     if not is_list(plain.type):
@@ -239,7 +245,7 @@ def keypoints_of(column: Any, name: str = "keypoints") -> NDArray[np.float64]:
 
 
 def _parsed(column: Any, name: str) -> list[Any]:
-    """Lists of numbers from text."""
+    """Parse lists of numbers in JSON."""
     lists = []
     for row, cell in enumerate(column.to_pylist()):
         try:
@@ -250,9 +256,9 @@ def _parsed(column: Any, name: str) -> list[Any]:
 
 
 def masks_of(column: Any, name: str = "mask") -> Masks:
-    """The masks of a column of struct<size: list of height and width, counts: text or bytes>, COCO's run lengths.
+    """Read masks from a column of struct<size: list of height and width, counts: text or bytes>, COCO's run lengths.
 
-    They are taken as they are in memory, without an object per mask.
+    Buffers are read directly, without a Python object per mask.
     """
     arrow, kind = pyarrow(), column.type
     fields = {kind.field(index).name: index for index in range(kind.num_fields)} if arrow.types.is_struct(kind) else {}
@@ -271,7 +277,7 @@ def masks_of(column: Any, name: str = "mask") -> Masks:
 
 
 def column_of(masks: Masks) -> Any:
-    """The masks as an array of structs, which `masks_of` reads."""
+    """Convert masks to an array of structs, which `masks_of` reads."""
     arrow, runs = pyarrow(), masks.runs
     is_large = runs.counts.size > np.iinfo(np.int32).max
     counts = (arrow.LargeStringArray if is_large else arrow.StringArray).from_buffers(
@@ -285,7 +291,7 @@ def column_of(masks: Masks) -> Any:
 
 
 def list_column(numbers: NDArray[np.float64]) -> Any:
-    """An array of lists of numbers. Shape (N, L)."""
+    """Convert numbers of shape (N, L) to an array of N lists."""
     is_large = numbers.size > np.iinfo(np.int32).max
     offsets = np.arange(len(numbers) + 1, dtype=np.int64) * numbers.shape[1]
     kind = pyarrow().LargeListArray if is_large else pyarrow().ListArray
@@ -304,7 +310,7 @@ def _first(is_wrong: NDArray[Any]) -> int:
 
 
 def _pairs(column: Any, name: str) -> NDArray[np.int64]:
-    """An array of lists of two integers. Shape (N, 2)."""
+    """Read an array of lists of two integers. Shape (N, 2)."""
     if not is_list(column.type) or not pyarrow().types.is_integer(column.type.value_type):
         raise InputError(f"`size` of `{name}` must be lists of integers, height and width; got {column.type}")
     rule = "must have a `size` of 2 integers, height and width"
@@ -319,7 +325,7 @@ def _pairs(column: Any, name: str) -> NDArray[np.int64]:
 
 
 def _characters(column: Any, name: str) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """The characters of all texts of an array one after the other, and where those of each begin, and end."""
+    """The concatenated bytes of all texts of an array, and their offsets. Shapes (B,) and (N + 1,)."""
     arrow = pyarrow()
     types = arrow.types
     is_text = (types.is_string, types.is_large_string, types.is_binary, types.is_large_binary)
@@ -334,7 +340,7 @@ def _characters(column: Any, name: str) -> tuple[NDArray[np.uint8], NDArray[np.i
 
 
 def to_numpy(column: Any, name: str, size: int = 4) -> NDArray[Any]:
-    """A column of numbers, or of lists or tensors of `size` numbers: shape (R,) or (R, size)."""
+    """Convert a column of numbers, shape (R,), or of lists or tensors of `size` numbers, shape (R, size)."""
     column = _without_extension(column, name)
     values: NDArray[Any] = number_lists(column, name, size) if is_list(column.type) else column.to_numpy()
     if values.dtype == object:
@@ -343,30 +349,30 @@ def to_numpy(column: Any, name: str, size: int = 4) -> NDArray[Any]:
 
 
 def _without_extension(column: Any, name: str) -> Any:
-    """A column without nulls, of a plain type."""
+    """Replace an extension type by its storage type. Raise `RowError` for nulls."""
     if column.null_count:
         row = int(np.argmax(column.is_null().to_numpy()))
         raise RowError(name, row, "must not be null")
-    if isinstance(column.type, pyarrow().BaseExtensionType):  # a tensor of shape (4,), say: lists with a name
+    if isinstance(column.type, pyarrow().BaseExtensionType):  # such as a tensor of shape (4,)
         return pyarrow().chunked_array([chunk.storage for chunk in column.chunks], column.type.storage_type)
     return column
 
 
 def is_list(kind: Any) -> bool:
-    """Whether a type is one of lists."""
+    """Whether a type is a list type."""
     types = pyarrow().types
     return bool(types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind))
 
 
 def size_of_lists(column: Any) -> int:
-    """The length of the first list of a column; 0 if it has no rows."""
+    """The length of the first list of a column; 0 without rows."""
     lengths = (chunk.value_lengths() for chunk in column.chunks if len(chunk))
     first = next(lengths, None)
     return 0 if first is None else int(first[0].as_py())
 
 
 def number_lists(column: Any, name: str, size: int = 4) -> NDArray[Any]:
-    """A column of lists without nulls, each of `size` numbers. Shape (R, size)."""
+    """Convert a column of lists of `size` numbers, without nulls. Shape (R, size)."""
     chunks = [np.zeros((0, size))]
     row = 0
     for chunk in column.chunks:
@@ -380,7 +386,7 @@ def number_lists(column: Any, name: str, size: int = 4) -> NDArray[Any]:
 
 
 def to_arrow(tally: Tally) -> Any:
-    """The tally as a table; `from_arrow` gives it back, bit for bit."""
+    """Convert the tally to a table; `from_arrow` restores it, bit for bit."""
     header = storage.header_of(tally)
     columns = storage.columns_of(tally)
     described = {"version": _VERSION, "checksum": blocks.checksum(header, columns), "tally": header.decode()}
@@ -389,7 +395,7 @@ def to_arrow(tally: Tally) -> Any:
 
 
 def from_arrow(table: Any, source: str = "this table") -> Tally:
-    """The tally of a table; for anything else `InputError`, which begins with `source`."""
+    """Read the tally of a table. Raise `InputError`, which begins with `source`, for any other table."""
     arrow = pyarrow()
     if not isinstance(table, arrow.Table):
         raise InputError(f"{source}: must be a pyarrow.Table; got {type(table).__name__}")
@@ -444,9 +450,9 @@ def verdict_table(tally: Tally) -> Any:
 
 
 def rows_of(table: Any, num_words: int) -> dict[str, NDArray[Any]]:
-    """The columns of a tally but for its classes, from the rows of a `verdict_table` in any order.
+    """The columns of a tally except its classes, from the rows of a `verdict_table` in any order.
 
-    Detections, and truths, stay in the order in which they are.
+    Detections keep their order, and so do truths.
     """
     is_truth = table.column("is_truth")
     detections, truths = table.filter(pyarrow().compute.invert(is_truth)), table.filter(is_truth)

@@ -6,8 +6,8 @@
     columns     concatenated in the order of the header
     checksum    CRC-32 of header and columns (uint32)
 
-All numbers are little-endian. Blocks may be concatenated, as the states of a metric are. That, and updates with few
-rows, is why they are not .npz files: a zip costs five times as much time for each tally, and can't be concatenated.
+All numbers are little-endian. Blocks may be concatenated, as the states of a metric are. They are not .npz files
+because a zip can't be concatenated, and takes five times as long for a tally of few rows.
 """
 
 import json
@@ -24,7 +24,7 @@ import numpy as np
 from boxscore._support.exceptions import InputError
 
 UNREADABLE = (ArithmeticError, AttributeError, LookupError, RecursionError, SyntaxError, TypeError, ValueError)
-"""What Python and NumPy raise for an invalid header, or columns that don't fit it."""
+"""The exceptions of Python and NumPy for an invalid header, or columns that don't fit it."""
 _PREFIX, _VERSION = b"boxscore ", 1
 _LENGTHS = struct.Struct("<QQ")
 _CHECKSUM = struct.Struct("<I")
@@ -45,7 +45,7 @@ def magic(kind: str) -> bytes:
 
 
 def header_of(columns: Mapping[str, Any], **more: Any) -> bytes:
-    """The header in JSON: dtype and shape of each column, and more."""
+    """Encode the header as JSON: dtype and shape of each column, and `more`."""
     described = {name: [array.dtype.newbyteorder("<").str, array.shape] for name, array in columns.items()}
     return json.dumps({"columns": described} | more).encode()
 
@@ -72,7 +72,7 @@ def _stored(array: Any) -> memoryview:
 
 
 def read_block(path: str | PathLike[str], kind: str) -> bytes:
-    """The bytes of a file that begins as any block does; of another file only the beginning is read."""
+    """Read a file of blocks. If it doesn't begin like one, only its first bytes are read."""
     try:
         with Path(path).open("rb") as file:
             first = file.read(len(_PREFIX))
@@ -89,7 +89,7 @@ def split(kind: str, content: Bytes, source: str, max_header: int = 1 << 30) -> 
     Args:
         kind: The kind that it must have, such as "tally".
         content: The bytes of one or more blocks.
-        source: What errors begin with, such as the name of a file.
+        source: The beginning of error messages, such as the name of a file.
         max_header: A header of more bytes is an `InputError`; JSON takes ten times as much memory.
     """
     view, first = memoryview(content), magic(kind)
@@ -121,7 +121,7 @@ def check_end(kind: str, block: Block, source: str) -> None:
 
 
 def _cut(described: Mapping[str, Any], data: memoryview) -> dict[str, Any]:
-    """The columns, which are concatenated in the data."""
+    """Split the data into its concatenated columns."""
     columns: dict[str, Any] = {}
     offset = 0
     for name, (dtype_name, lengths) in described.items():

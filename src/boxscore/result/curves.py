@@ -16,11 +16,20 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Curves:
-    """Precision-recall curves of every class, sampled at the protocol's recall points, as pycocotools has them.
+    """Precision-recall curves of every class, sampled at the protocol's recall points, in pycocotools' layout.
 
     Axes: T thresholds, R recall points, K classes, A areas, M limits. As in COCO, -1 is undefined: the class has no
-    truths in that area range. `average_precision` has NaN there. `precision`, `scores` and `average_precision` have all
-    limits, and no number is made from them: the compiled engine builds them when one of them is first read.
+    truths in that area range; `average_precision` has NaN there. The compiled engine builds `precision`, `scores` and
+    `average_precision` when one of them is first read, as the numbers don't need them.
+
+    Args:
+        classes: The labels along K. Shape (K,).
+        precision: The best precision at each recall or beyond. Shape (T, R, K, A, M).
+        scores: The score at which each recall is reached. Shape (T, R, K, A, M).
+        recall: The recall of all detections within the limit. Shape (T, K, A, M).
+        average_precision: The area under each curve. Shape (T, K, A, M).
+        num_true: Number of true positives. Shape (T, K, A, M).
+        num_false: Number of false positives. Shape (T, K, A, M).
 
     >>> from boxscore import Detections, Truths, evaluate
     >>> truths = Truths(image=[0, 0], label=[1, 1], box=[[0, 0, 10, 10], [20, 20, 30, 30]])
@@ -31,9 +40,9 @@ class Curves:
     """
 
     classes: Ints
-    """The labels along K."""
+    """The labels along K. Shape (K,)."""
     precision: LazyField[Floats] = LazyField()
-    """The best precision at this recall or beyond, 0 where the recall is not reached. Shape (T, R, K, A, M)."""
+    """The best precision at this recall or beyond; 0 if the recall is not reached. Shape (T, R, K, A, M)."""
     scores: LazyField[Floats] = LazyField()
     """The score at which the recall is reached. Shape (T, R, K, A, M)."""
     recall: Floats
@@ -47,7 +56,11 @@ class Curves:
 
     @classmethod
     def undefined(cls, tally: Tally) -> "Curves":
-        """Curves for all cells of `tally`, none of them defined yet."""
+        """Make curves for all cells of `tally`, with undefined values.
+
+        Args:
+            tally: The tally whose protocol and classes give the shapes.
+        """
         protocol = tally.protocol
         num_thresholds, num_classes = len(protocol.thresholds), tally.classes.size
         cells = (num_thresholds, num_classes, len(protocol.areas), len(protocol.limits))
@@ -64,15 +77,15 @@ class Curves:
 
 
 class Averages(NamedTuple):
-    """The means of curves: over thresholds, recall points and classes. NaN is undefined: no truths."""
+    """Means of curves over thresholds, recall points and classes. NaN is undefined: no truths."""
 
     numbers: Mapping[str, float]
     """The protocol's measures, by name."""
     per_threshold: Mapping[float, float]
-    """The first of them at each threshold."""
+    """The protocol's first measure at each threshold."""
     ap: Floats
     """Average precision of each class, mean over thresholds. Shape (K,)."""
     ap_at: Floats
-    """The same at each threshold. Shape (T, K)."""
+    """Average precision of each class at each threshold. Shape (T, K)."""
     ar: Floats
     """Recall of each class, mean over thresholds. Shape (K,)."""

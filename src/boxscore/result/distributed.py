@@ -1,4 +1,4 @@
-"""Merges the tallies of all processes of torch.distributed, in two collectives: numbers of bytes, then the bytes."""
+"""Merge the tallies of all processes of torch.distributed with two collectives: numbers of bytes, then the bytes."""
 
 import sys
 from collections.abc import Iterable, Iterator, Sequence
@@ -17,7 +17,7 @@ _UNKNOWN = -1
 
 
 def is_distributed(group: Any = None) -> bool:
-    """Whether this process is one of several in a process group of PyTorch. PyTorch is not imported for that."""
+    """Whether this process is one of several in a process group of PyTorch. Doesn't import PyTorch."""
     dist = _torch_distributed()
     if dist is None or not dist.is_available() or not dist.is_initialized():
         return False
@@ -34,7 +34,7 @@ def is_first() -> bool:
 
 @contextmanager
 def explained(call: str, advice: str = "", group: Any = None) -> Iterator[None]:
-    """A collective that fails names the `call` that every process must make, and what else there is to do."""
+    """Explain the failure of a collective: every process must make `call`. `advice`: the end of the message."""
     try:
         yield
     except RuntimeError as error:
@@ -48,12 +48,15 @@ def explained(call: str, advice: str = "", group: Any = None) -> Iterator[None]:
 
 
 def gather(tally: Tally, is_numbering: bool | None = None, group: Any = None) -> Tally:
-    """The tallies of all processes as one, the same on every process. All of them must call this.
+    """Merge the tallies of all processes; the result is the same on every process. All processes must call this.
 
-    `is_numbering`: whether images were numbered as they came, None if there were none yet. The numbers of two processes
-    mean different images, so they are renumbered: those of rank 0 first, and ties between images break by rank. Where
-    images have names, an image that several processes have, as samplers repeat images to fill up, counts once: the copy
-    of the lowest rank.
+    Args:
+        tally: The tally of this process.
+        is_numbering: Whether images were numbered in order of arrival; None: no images yet. The same number then means
+            different images on different processes, so images are renumbered by rank, which also breaks ties. If images
+            have ids, an image on several processes (samplers repeat images to fill batches) counts once: the copy of
+            the lowest rank.
+        group: The process group; None: the default group.
     """
     from boxscore.result import storage
 
@@ -77,15 +80,15 @@ def gather(tally: Tally, is_numbering: bool | None = None, group: Any = None) ->
 
 
 def gather_bytes(content: bytes, call: str) -> list[memoryview]:
-    """The bytes of all processes, by rank. All of them must call this, by way of `call`, which errors name."""
+    """Gather the bytes of all processes, by rank. All processes must call this, through `call`, which errors name."""
     with explained(call):
         return [part for _, part in _all_gather(content, None, None)]
 
 
 def renumbered(tallies: Iterable[Tally]) -> list[Tally]:
-    """The same with images renumbered from 0 in the order of tallies, so that no two have an image in common.
+    """Renumber images from 0 in the order of tallies, so that no two have an image in common.
 
-    Images are numbers from 0 on.
+    In each tally, images must be numbered from 0.
     """
     first = 0
     moved = []
@@ -101,7 +104,7 @@ def renumbered(tallies: Iterable[Tally]) -> list[Tally]:
 
 
 def without_copies(tallies: Sequence[Tally]) -> list[Tally]:
-    """The same, each without the images of those before it."""
+    """Remove from each tally the images of earlier tallies."""
     seen = np.zeros(0, np.int64)
     different = []
     for tally in tallies:
@@ -113,7 +116,7 @@ def without_copies(tallies: Sequence[Tally]) -> list[Tally]:
 
 
 def _all_gather(content: bytes, is_numbering: bool | None, group: Any) -> list[tuple[int, memoryview]]:
-    """By rank: whether the process numbers its images, and its bytes."""
+    """Gather, by rank, whether the process numbers its images, and its bytes."""
     torch, dist = sys.modules["torch"], _torch_distributed()
     num_processes = dist.get_world_size(group)
     device = _device_of(dist.get_backend_config(group))
@@ -135,7 +138,7 @@ def _all_gather(content: bytes, is_numbering: bool | None, group: Any) -> list[t
 
 
 def _device_of(config: str) -> str:
-    """The device of tensors for a backend: host memory, where they are, if the backend can; else its own device.
+    """The device of tensors for a backend: "cpu", where the bytes are, if the backend supports it, else its device.
 
     >>> _device_of("cpu:gloo,cuda:nccl"), _device_of("cuda:nccl")
     ('cpu', 'cuda')

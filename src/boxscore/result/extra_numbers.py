@@ -16,12 +16,12 @@ from boxscore.result.curves import Floats
 from boxscore.result.tally import FALSE, JACCARD_SCORES, TRUE, Tally
 
 FALSE_POSITIVES_PER_IMAGE = (0.0100, 0.0178, 0.03160, 0.0562, 0.1000, 0.1778, 0.3162, 0.5623, 1.000)
-"""Where miss rates are taken: nine points from 0.01 to 1, evenly spaced in the logarithm (Dollár et al. 2012), rounded
-as in CrowdHuman's evaluation."""
+"""The points at which miss rates are taken: nine from 0.01 to 1, evenly spaced in the logarithm (Dollár et al. 2012),
+rounded as in CrowdHuman's evaluation."""
 
 
 class ExtraNumbers(NamedTuple):
-    """The numbers by name, and those of each class."""
+    """The numbers beside AP and recall, over all classes and by class."""
 
     numbers: Mapping[str, float]
     """Means over classes; NaN is undefined: no truths."""
@@ -30,28 +30,28 @@ class ExtraNumbers(NamedTuple):
 
 
 def extra_numbers(tally: Tally) -> ExtraNumbers:
-    """All extra numbers of the tally's protocol."""
+    """Compute all extra numbers of the tally's protocol."""
     return ExtraCounter(tally).measure()
 
 
 class ClassVerdicts(NamedTuple):
-    """The detections of one class by falling score, with all that its extra numbers need."""
+    """The detections of one class by descending score, with the inputs of its extra numbers."""
 
     verdict: NDArray[np.uint8]
     """Shape (D,)."""
     score: NDArray[Any]
     """Shape (D,)."""
     similarity: Floats
-    """Of true positives, else 0. Shape (D,)."""
+    """Similarities of true positives, else 0. Shape (D,)."""
     num_truths: int
 
     def running_count(self, verdict: int) -> NDArray[np.int64]:
-        """How many have a verdict, down to each detection. Shape (D,)."""
+        """Running count of a verdict, up to and including each detection. Shape (D,)."""
         return np.cumsum(self.verdict == verdict)
 
 
 class ExtraCounter:
-    """A tally, sorted once, from which extra numbers are measured: once, or for each of many resamples of images."""
+    """A sorted tally, from which extra numbers are computed, once or for many resamples of images."""
 
     def __init__(self, tally: Tally) -> None:
         self.tally = tally
@@ -71,7 +71,7 @@ class ExtraCounter:
         self.jaccard = image_counts([tally])
 
     def measure(self, weight: NDArray[Any] | None = None) -> ExtraNumbers:
-        """The numbers. `weight`: how often each image is there; None: once. Shape (N,)."""
+        """Compute the numbers. `weight`: how often each image occurs; None: once. Shape (N,)."""
         num_images = self.images.size if weight is None else int(weight.sum())
         truth_weight = None if weight is None else weight[self._truth_image]
         num_truths = np.bincount(self._truth_class, truth_weight, minlength=self.tally.classes.size)
@@ -83,12 +83,12 @@ class ExtraCounter:
     def measure_classes(
         self, num_truths: NDArray[Any], num_images: int, row_weight: NDArray[np.int64] | None = None
     ) -> dict[str, Floats]:
-        """The numbers of each class; NaN for a class without truths. Shape (K,) each.
+        """Compute the numbers of each class; NaN for a class without truths. Shape (K,) each.
 
         Args:
             num_truths: Truths that count in the first area range, by class. Shape (K,).
-            num_images: How many images there are.
-            row_weight: How often each detection is there; None: once. Shape (D,).
+            num_images: Number of images.
+            row_weight: How often each detection occurs; None: once. Shape (D,).
         """
         protocol = self.tally.protocol
         wanted = protocol.extra_numbers
@@ -105,7 +105,7 @@ class ExtraCounter:
     def _by_class(
         self, num_truths: NDArray[Any], row_weight: NDArray[np.int64] | None
     ) -> Iterator[tuple[int, ClassVerdicts]]:
-        """The classes that have truths."""
+        """Yield the index and the detections of each class that has truths."""
         for k, (start, end) in enumerate(zip(*self._bounds, strict=True)):
             if num_truths[k]:
                 columns = [column[start:end] for column in self._columns]
@@ -122,7 +122,7 @@ def combined(
     jaccard: NDArray[np.int32] | None,
     weight: NDArray[Any] | None = None,
 ) -> ExtraNumbers:
-    """The numbers over classes and images. `jaccard`: counts of all images, ascending; `weight`: as in `measure`."""
+    """Means over classes and images. `jaccard`: counts of all images, by ascending id; `weight`: as in `measure`."""
     numbers = {name: _mean(per_class[name]) for name in protocol.extra_names if name != "ji"}
     if jaccard is not None:
         numbers["ji"] = jaccard_index(jaccard, weight)
@@ -130,9 +130,9 @@ def combined(
 
 
 def image_counts(tallies: Sequence[Tally]) -> NDArray[np.int32] | None:
-    """The counts of the Jaccard index of all images, ascending; None: it is not measured. Shape (N, S, 3).
+    """Counts of the Jaccard index of all images, by ascending id; None: it is not measured. Shape (N, S, 3).
 
-    Merged tallies have their images in any order.
+    Images of merged tallies may be in any order.
     """
     images = np.unique(np.concatenate([each.all_images for each in tallies]))
     counts = np.zeros((images.size, len(JACCARD_SCORES), 3), np.int32)
@@ -144,9 +144,9 @@ def image_counts(tallies: Sequence[Tally]) -> NDArray[np.int32] | None:
 
 
 def _repeated(weight: NDArray[np.int64], tie: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The index of each row, as often as it is there.
+    """Repeat the index of each row by its weight.
 
-    Rows of one tie, of one image and score, come again together: an image that is drawn twice is there twice.
+    Rows of one tie (the same image and score) are repeated as a group, as an image that is drawn twice occurs twice.
 
     >>> _repeated(np.array([2, 2, 1]), np.array([1, 1, 2])).tolist()
     [0, 1, 0, 1, 2]
@@ -161,8 +161,8 @@ def _repeated(weight: NDArray[np.int64], tie: NDArray[np.int64]) -> NDArray[np.i
 def miss_rate(rows: ClassVerdicts, num_images: int) -> float:
     """The geometric mean of the miss rates at nine numbers of false positives per image (MR⁻²).
 
-    At each it is that of the first detection with which there are so many; where there are never so many, that of the
-    last detection. Without detections all truths are missed: 1.
+    Each miss rate is taken at the first detection that reaches the number of false positives per image, or at the last
+    detection if none does. Without detections, all truths are missed: 1.
 
     >>> verdict, score = np.array([2, 1, 2, 1]), np.array([0.9, 0.8, 0.7, 0.6])  # 2 of 3 truths, in 4 images
     >>> rows = ClassVerdicts(verdict, score, np.zeros(4), 3)
@@ -175,13 +175,13 @@ def miss_rate(rows: ClassVerdicts, num_images: int) -> float:
     missed = 1.0 - rows.running_count(TRUE)[is_counted] / rows.num_truths
     false_per_image = rows.running_count(FALSE)[is_counted] / num_images
     reached = np.searchsorted(false_per_image, FALSE_POSITIVES_PER_IMAGE)
-    with np.errstate(divide="ignore"):  # where nothing is missed, the logarithm is -inf, and the mean 0
+    with np.errstate(divide="ignore"):  # if no truth is missed, the logarithm is -inf, and the mean 0
         logs = np.log(missed[np.minimum(reached, missed.size - 1)])
     return float(np.exp(np.add.reduce(logs) / logs.size))
 
 
 class LrpError(NamedTuple):
-    """The optimal error, its parts, and the score threshold at which it is the least."""
+    """The optimal LRP error, its parts, and its score threshold."""
 
     olrp: float
     olrp_loc: float
@@ -229,13 +229,13 @@ def optimal_lrp(rows: ClassVerdicts, threshold: float) -> LrpError:
 def jaccard_index(counts: NDArray[np.int32], weight: NDArray[Any] | None = None) -> float:
     """The mean over images of pairs / (truths + detections - pairs), at the score threshold where it is the largest.
 
-    Images with neither don't count; NaN if all are such. Shapes (N, S, 3) and (N,).
+    Images without truths and detections don't count; NaN if no image counts. Shapes (N, S, 3) and (N,).
 
     >>> counts = np.array([[[1, 1, 2]], [[1, 2, 1]], [[0, 0, 0]]], np.int32)  # pairs, truths, detections
     >>> round(jaccard_index(counts), 4)
     0.5
     """
-    # One row per score threshold, so that each is summed in NumPy's order for a list of images, as in CrowdHuman's.
+    # One contiguous row per score threshold: NumPy adds it in the order of a list of images, as in CrowdHuman's code.
     repeated = counts if weight is None else np.repeat(counts, weight, axis=0)
     num_pairs, num_truths, num_detections = np.ascontiguousarray(repeated.astype(np.float64).transpose(2, 1, 0))
     total = np.add.reduce(num_pairs / (num_truths + num_detections - num_pairs + 1e-6), axis=1)
@@ -245,6 +245,6 @@ def jaccard_index(counts: NDArray[np.int32], weight: NDArray[Any] | None = None)
 
 
 def _mean(values: Floats) -> float:
-    """The mean of what is defined."""
+    """Mean of the defined values."""
     mean: float = _compiled.mean_samples(compact(values.reshape(1, -1, 1, 1)), [0], 0, 0)
     return mean

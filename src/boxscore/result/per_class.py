@@ -16,17 +16,31 @@ from boxscore.result.tally import Totals
 class PerClass:
     """The numbers of each class in columns, in the first area range and within the largest limit.
 
-    NaN marks a class without truths. `print` shows a table.
+    NaN marks a class without truths. `print` shows a table. `Result.per_class` has one.
+
+    Args:
+        label: Labels. Shape (K,).
+        name: Class names, or labels as text. Length K.
+        ap: Average precision, mean over thresholds. Shape (K,).
+        ap_50: Average precision at IoU 0.5. Shape (K,).
+        ar: Recall, mean over thresholds. Shape (K,).
+        num_truths: Number of truths that count. Shape (K,).
+        num_detections: Number of detections within the limit. Shape (K,).
+        ap_at: Average precision at each threshold. Shape (K, T).
+        num_true: Number of true positives at each threshold. Shape (K, T).
+        num_false: Number of false positives at each threshold. Shape (K, T).
+        thresholds: The similarity thresholds. Length T.
+        extra: Numbers beside AP and recall, by name. Shape (K,) each.
     """
 
     label: Ints
-    """Shape (K,)."""
+    """Labels. Shape (K,)."""
     name: tuple[str, ...]
     """Class names, or labels as text. Length K."""
     ap: Floats
     """Average precision, mean over thresholds. Shape (K,)."""
     ap_50: Floats
-    """Average precision at IoU 0.5. NaN also where that is not one of the thresholds. Shape (K,)."""
+    """Average precision at IoU 0.5. NaN also if 0.5 is not one of the thresholds. Shape (K,)."""
     ar: Floats
     """Recall of all detections within the limit, mean over thresholds. Shape (K,)."""
     num_truths: Ints
@@ -42,14 +56,14 @@ class PerClass:
     thresholds: tuple[float, ...]
     """The similarity thresholds of `ap_at`, `num_true` and `num_false`. Length T."""
     extra: Mapping[str, Floats] = field(default_factory=dict)
-    """Numbers beside AP and recall, where the protocol has such: `mr`, `olrp`, `olrp_loc`, `olrp_fp`, `olrp_fn` and
-    `olrp_score`, the score threshold of the last four. Shape (K,) each."""
+    """The protocol's numbers beside AP and recall: `mr`, `olrp`, `olrp_loc`, `olrp_fp`, `olrp_fn`, and `olrp_score`,
+    the score threshold of the LRP errors. Shape (K,) each."""
 
     def __len__(self) -> int:
         return len(self.name)
 
     def rows(self) -> Iterator[ClassRow]:
-        """One row of plain values per class."""
+        """Yield one row of Python values per class."""
         for k, name in enumerate(self.name):
             yield ClassRow(
                 label=int(self.label[k]),
@@ -73,7 +87,7 @@ class PerClass:
 
 
 def per_class_of(totals: Totals, curves: Curves, averages: Averages, extra: Mapping[str, Floats]) -> PerClass:
-    """The numbers of each class. `extra`: those beside AP and recall."""
+    """The numbers of each class. `extra`: numbers beside AP and recall."""
     names = totals.class_names or {}
     ap_TK = averages.ap_at
     index = threshold_index(totals.protocol.thresholds, 0.5)

@@ -113,7 +113,7 @@ class Result(Mapping[str, float]):
 
     @property
     def subset(self) -> tuple[str, ...]:
-        """Descriptions of what was excluded from the data; empty: nothing, as far as is known."""
+        """Descriptions of excluded data; empty: none is known."""
         if self.inputs is not None:
             return tuple(self.inputs.truths.subset)
         return () if self.stored is None else self.stored.subset
@@ -357,7 +357,7 @@ class Result(Mapping[str, float]):
         return make_table(self, TableOptions(**options), method)
 
     def errors(self, *, iou: float | None = None, background: float = 0.1, threads: int | None = None) -> "Errors":
-        """Classify every false positive and every missed truth by TIDE's types, with the AP that each type costs.
+        """Classify every false positive and every missed truth by TIDE's types, with the AP that fixing each would add.
 
         Needs `inputs`.
 
@@ -593,7 +593,7 @@ class Result(Mapping[str, float]):
             resamples: Number of bootstrap samples of the confidence intervals; 0: no intervals. Default: 1,000, or 0 if
                 the number of classes would make them take minutes.
             seed: Seed of the confidence intervals.
-            image_folder: The folder of the image files, or of their subfolders, for pictures of the worst images.
+            image_folder: The folder of the image files, which may be in subfolders, for pictures of the worst images.
                 Default: no pictures.
             num_pictures: Maximum number of pictures; default: 24.
             picture_bytes: Maximum size of all pictures together; default: 6,000,000. Pictures are made smaller, or

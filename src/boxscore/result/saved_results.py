@@ -1,6 +1,6 @@
-"""A result as a file: the block of its tally, with a header that says more.
+"""A result as a file: the block of its tally, with more entries in the header.
 
-The numbers in the header are a note for whoever opens the file: `boxscore.load_result` computes them from the tally.
+The numbers in the header are only for listings: `boxscore.load_result` computes them from the tally.
 """
 
 import math
@@ -25,14 +25,14 @@ _MAX_HEADER = 1 << 30
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Header:
-    """What a saved result says of itself."""
+    """The description in the header of a saved result."""
 
     name: str | None
-    """The name of the model or run, if it was given."""
+    """The name of the model or run; None: not given."""
     step: int | None
-    """The epoch or step, if it was given."""
+    """The epoch or step; None: not given."""
     time: datetime
-    """When it was saved."""
+    """The time of saving."""
     version: str
     """The version of boxscore that computed the numbers."""
     numbers: dict[str, float]
@@ -46,7 +46,7 @@ class Header:
 
 
 def save_result(result: Result, path: str | PathLike[str], *, name: str | None = None, step: int | None = None) -> None:
-    """Write the result; missing folders are created. After an error, the path has what it had before."""
+    """Write the result, and create missing folders. After an error, the path is unchanged."""
     if name is not None and not isinstance(name, str):
         raise InputError(f"`name` must be text; got {type(name).__name__}")
     if step is not None and (isinstance(step, bool) or not isinstance(step, int) or not 0 <= step < 2**63):
@@ -78,7 +78,7 @@ def _described(result: Result, name: str | None, step: int | None) -> dict[str, 
 
 
 def read_saved(path: str | PathLike[str], *, max_header: int = _MAX_HEADER) -> tuple[Tally, Header | None]:
-    """Read the tally and the header of a file that `Result.save` made; a file of `Tally.save` has no header.
+    """Read the tally and the header of a file of `Result.save`; a file of `Tally.save` has no header.
 
     Args:
         path: The file. Any other file, and a truncated or damaged one, is an `InputError`.
@@ -97,7 +97,7 @@ def read_saved(path: str | PathLike[str], *, max_header: int = _MAX_HEADER) -> t
 
 
 def _decoded(header: Any) -> Header:
-    """The header of JSON; one of `blocks.UNREADABLE` if it is not one."""
+    """Decode the header from JSON. Raise one of `blocks.UNREADABLE` if it is invalid."""
     names, numbers, subset = header["image_names"], header["numbers"], header["subset"]
     for key in ("version", "title", "comparable", *(["name"] if header["name"] is not None else [])):
         if not isinstance(header[key], str):

@@ -1,4 +1,4 @@
-"""A tally as bytes, for files, queues and other processes: a block of its columns, checked when it is read."""
+"""A tally as bytes, for files, queues and other processes: a block of its columns, validated when read."""
 
 import json
 from collections.abc import Mapping
@@ -24,35 +24,35 @@ COLUMNS = (*ROWS, *HITS, "classes", *TRUTHS)
 
 
 def to_bytes(tally: Tally) -> bytes:
-    """The tally in one piece; `from_bytes` gives it back, bit for bit."""
+    """Encode the tally as bytes; `from_bytes` restores it, bit for bit."""
     return b"".join(blocks.pieces(KIND, header_of(tally), columns_of(tally)))
 
 
 def save(tally: Tally, path: str | PathLike[str]) -> None:
-    """Write the tally to a file; after an error, the path has what it had before."""
+    """Write the tally to a file. After an error, the path is unchanged."""
     write_file(Path(path), blocks.pieces(KIND, header_of(tally), columns_of(tally)))
 
 
 def load(path: str | PathLike[str]) -> Tally:
-    """Read a file that `save` made; `InputError` with the name of any other, or truncated, file."""
+    """Read a file of `save`. Raise `InputError`, which names the file, for any other or truncated file."""
     return from_bytes(blocks.read_block(path, KIND), str(path))
 
 
 def from_bytes(content: Bytes, source: str = "these bytes") -> Tally:
-    """Read what `to_bytes` made; for anything else `InputError`, which begins with `source`."""
+    """Decode the bytes of `to_bytes`. Raise `InputError`, which begins with `source`, for any other bytes."""
     block = blocks.split(KIND, content, source)
     blocks.check_end(KIND, block, source)
     return checked_tally(block.header, block.columns, source)
 
 
 def split_bytes(content: Bytes, source: str = "these bytes") -> tuple[Tally, memoryview]:
-    """The first of several concatenated tallies, and the bytes of the others."""
+    """Decode the first of several concatenated tallies, and return the bytes of the others."""
     block = blocks.split(KIND, content, source)
     return checked_tally(block.header, block.columns, source), block.rest
 
 
 def checked_tally(header: Mapping[str, Any], columns: Mapping[str, Any], source: str) -> Tally:
-    """The tally of a block; `InputError` if its content is invalid."""
+    """Build the tally of a block. Raise `InputError` if its content is invalid."""
     try:
         return from_columns(header, columns)
     except UNREADABLE as error:
@@ -60,13 +60,13 @@ def checked_tally(header: Mapping[str, Any], columns: Mapping[str, Any], source:
 
 
 def columns_of(tally: Tally) -> dict[str, Any]:
-    """All columns that the tally has, in the order in which they are stored."""
+    """All columns of the tally that are not None, in the order in which they are stored."""
     columns = {name: getattr(tally, name) for name in (*COLUMNS, *EXTRAS)}
     return {name: column for name, column in columns.items() if column is not None}
 
 
 def header_of(tally: Tally, **more: Any) -> bytes:
-    """The header of the tally's block: all but the values of the columns; `more`: further entries."""
+    """The header of the tally's block: everything but the values of columns. `more`: further entries."""
     return blocks.header_of(
         columns_of(tally),
         protocol=_protocol_json(tally.protocol),
@@ -78,7 +78,7 @@ def header_of(tally: Tally, **more: Any) -> bytes:
 
 
 def from_columns(header: Mapping[str, Any], columns: Mapping[str, Any]) -> Tally:
-    """The tally of a header and its columns; one of `UNREADABLE` if they don't fit."""
+    """Build the tally from a header and columns. Raise one of `UNREADABLE` if they don't fit together."""
     protocol = _protocol_of(header["protocol"])
     typed = {}
     for name, (dtype, shape) in header["columns"].items():

@@ -1,4 +1,4 @@
-"""Summary: a result in plain values, as tables and JSON show it. Needs no array library."""
+"""Summary: a result as Python values, for tables and JSON. Needs no array library."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -12,31 +12,31 @@ from boxscore.protocol.protocol import Protocol, threshold_index
 
 
 class ClassRow(NamedTuple):
-    """The numbers of one class, in the first area range and within the largest limit. NaN: it has no truths."""
+    """The numbers of one class, in the first area range and within the largest limit. NaN: no truths."""
 
     label: int
     name: str
     ap: float
     """Average precision, mean over thresholds."""
     ap_50: float
-    """Average precision at IoU 0.5. NaN also where that is not one of the thresholds."""
+    """Average precision at IoU 0.5. NaN also if 0.5 is not one of the thresholds."""
     ar: float
     """Recall of all detections within the limit, mean over thresholds."""
     num_truths: int
-    """Truths that count."""
+    """Number of truths that count."""
     num_detections: int
-    """Detections within the limit, ignored ones included."""
+    """Number of detections within the limit, ignored ones included."""
     ap_at: Sequence[float]
     """Average precision at each threshold."""
     num_true: Sequence[int]
-    """True positives at each threshold."""
+    """Number of true positives at each threshold."""
     num_false: Sequence[int]
-    """False positives at each threshold."""
+    """Number of false positives at each threshold."""
     extra: Mapping[str, float] = {}
-    """Numbers beside AP and recall, where the protocol has such."""
+    """The protocol's numbers beside AP and recall."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, ready for JSON; undefined numbers are None."""
+        """Convert to values for JSON; undefined numbers are None."""
         columns = self._asdict()
         columns |= {name: plain(value) for name, value in columns.pop("extra").items()}
         return {
@@ -51,7 +51,7 @@ class ClassRow(NamedTuple):
 
 
 class ClassPoint(NamedTuple):
-    """Precision and recall of one class from some score on. NaN: there is no such score."""
+    """Precision and recall of one class at a score threshold. NaN: no threshold was found."""
 
     score: float
     precision: float
@@ -59,14 +59,14 @@ class ClassPoint(NamedTuple):
 
 
 class Interval(NamedTuple):
-    """Where a number would lie on other images, and its standard error."""
+    """The confidence interval of a number, and its standard error."""
 
     low: float
     high: float
     error: float
 
     def to_dict(self) -> dict[str, float | None]:
-        """Plain values, ready for JSON."""
+        """Convert to values for JSON."""
         return {name: plain(value) for name, value in self._asdict().items()}
 
     def __str__(self) -> str:
@@ -75,7 +75,7 @@ class Interval(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Confidence:
-    """How sure the numbers of a summary are, in plain values."""
+    """Confidence intervals of the numbers of a summary, as Python values."""
 
     level: float
     resamples: int
@@ -83,17 +83,17 @@ class Confidence:
     num_images: int
     numbers: Mapping[str, Interval]
     ap: Sequence[Interval]
-    """Of each class, as `ar`."""
+    """Intervals of AP, by class. `ar`: intervals of recall, by class."""
     ar: Sequence[Interval]
 
     @property
     def title(self) -> str:
-        """What the intervals are."""
+        """A description of the intervals."""
         images = text.count(self.num_images, "image")
         return f"{self.level * 100:g} % intervals: {self.resamples:,} resamples of {images}, seed {self.seed}"
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, ready for JSON: how it was done, and `low`, `high` and `error` of every number."""
+        """Convert to values for JSON: the settings, and `low`, `high` and `error` of every number."""
         return {
             "level": self.level,
             "resamples": self.resamples,
@@ -105,27 +105,27 @@ class Confidence:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Summary:
-    """What an evaluation found, in plain values: the named numbers and a row for each class."""
+    """The outcome of an evaluation as Python values: the named numbers, and one row per class."""
 
     protocol: Protocol
     numbers: Mapping[str, float]
     per_class: Sequence[ClassRow]
     iou_dtype: str
     num_invalid: int = 0
-    """Invalid detections that were dropped."""
+    """Number of invalid detections that were dropped."""
     num_left_out: int | None = None
-    """Detections that no number counts, such as those beyond the limit; `Protocol.left_out` says why. None: unknown."""
+    """Number of detections that no number counts, such as beyond the limit; see `Protocol.left_out`. None: unknown."""
     subset: Sequence[str] = ()
-    """What was left out of the data, in words."""
+    """Descriptions of excluded data."""
     confidence: Confidence | None = None
-    """How sure all of it is, where that was asked for."""
+    """Confidence intervals, if they were requested."""
     points: Sequence[ClassPoint] | None = None
-    """Each class at its operating point, where that was asked for."""
+    """The operating point of each class, if requested."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, ready for JSON: `protocol`, the numbers by name, `per_class`, `settings`. Undefined is None.
+        """Convert to values for JSON: `protocol`, the numbers by name, `per_class`, `settings`. Undefined is None.
 
-        With `intervals`, of the numbers and in each class, where there are any.
+        With confidence intervals, also `intervals`, of the numbers and in each class.
         """
         per_class = [row.to_dict() for row in self.per_class]
         if self.confidence is not None:
@@ -150,7 +150,7 @@ class Summary:
 
     @property
     def class_table(self) -> str:
-        """Classes as a table, a line each."""
+        """A table with one line per class."""
         table = class_table(self.per_class, self.protocol.thresholds, self.confidence, self.points)
         if not self.num_left_out:
             return table
@@ -158,7 +158,7 @@ class Summary:
 
     @property
     def counts(self) -> str:
-        """How many classes, truths and detections there are, and how many of these no number counts."""
+        """The numbers of classes, truths and detections, and of detections that no number counts, as text."""
         num = sum(row.num_detections for row in self.per_class)
         found = text.count(num + (self.num_left_out or 0), "detection")
         if self.num_left_out is None:
@@ -192,9 +192,10 @@ def class_table(
     sure: Confidence | None = None,
     points: Sequence[ClassPoint] | None = None,
 ) -> str:
-    """Classes as a table, a line each, with precision, recall and intervals where there are any.
+    """A table with one line per class, with precision, recall and intervals if given.
 
-    True, false and ignored detections at the first threshold make up all; the last have a column where there are some.
+    True, false and ignored detections at the first threshold add up to all detections. The column of ignored detections
+    is omitted if all its values are 0.
     """
     first = text.threshold(thresholds[0])
     intervals = ["interval"] if sure is not None else []
@@ -225,12 +226,12 @@ def class_table(
 
 
 def has_ap_50(thresholds: Sequence[float]) -> bool:
-    """Whether the AP at IoU 0.5 is a number of its own: 0.5 is one of several thresholds."""
+    """Whether the AP at IoU 0.5 differs from the mean AP: 0.5 is one of several thresholds."""
     return len(thresholds) > 1 and threshold_index(thresholds, 0.5) is not None
 
 
 def ap_50_of(ap_at: Sequence[float], thresholds: Sequence[float]) -> float:
-    """Of the average precisions at each threshold that at IoU 0.5; NaN if there is none."""
+    """The average precision at IoU 0.5; NaN if 0.5 is not one of the thresholds."""
     index = threshold_index(thresholds, 0.5)
     return math.nan if index is None else float(ap_at[index])
 

@@ -400,7 +400,7 @@ class Tally:
         return replace(self, **columns, similarity=None if self.similarity is None else self.similarity[hits])
 
     def traced_to(self, row: NDArray[np.int64] | None, truth_row: NDArray[np.int64] | None) -> "Tally":
-        """Map the traced input rows to those of other tables: row `i` becomes `row[i]`; None: row `i`."""
+        """Map the traced input rows to rows of other tables: row `i` becomes `row[i]`; None: row `i`."""
         columns: dict[str, Any] = {}
         if row is not None and self.row is not None:
             columns["row"] = row[self.row]

@@ -1,7 +1,7 @@
-"""What a detection is made of: columns of shapes, and how similar two shapes are. One file per geometry.
+"""Geometries: columns of shapes, and the similarity of two shapes. One file per geometry.
 
-Similarity is the only step that knows shapes. All after it (matching, tally, curves, analyses) sees pairs of a
-detection and a truth, with a number between 0 and 1.
+Only similarity depends on shapes. Later steps (matching, tally, curves, analyses) see pairs of a detection and a truth
+with a number between 0 and 1.
 """
 
 from abc import ABC, abstractmethod
@@ -18,14 +18,14 @@ Similarity: TypeAlias = Callable[..., float]
 """`Geometry.similarity`: (shape, truth shape, *, is_crowd, protocol) to a number, for the sequential engine."""
 
 PairwiseSimilarity: TypeAlias = Callable[[tuple[Array, ...], tuple[Array, ...], Array, Protocol], Array]
-"""`Geometry.pairwise`: the same for all pairs of a mini-batch, for the parallel engine."""
+"""`Geometry.pairwise`: the similarities of all pairs of a mini-batch, for the parallel engine."""
 
 RowGatherer: TypeAlias = Callable[[Any], tuple[Array, ...]]
 """`Geometry.gatherer`: rows of a mini-batch, (N, D) in host memory, to columns, (N, D, ...)."""
 
 
 class Sketch(NamedTuple):
-    """One shape as lines for a picture, in the units of the shape. Points are x and y, shape (P, 2) each."""
+    """The lines and points of one shape for a picture, in the units of the shape. Rows are x, y. Shape (P, 2) each."""
 
     outlines: Sequence[NDArray[np.float64]] = ()
     """Closed lines."""
@@ -34,26 +34,26 @@ class Sketch(NamedTuple):
     points: NDArray[np.float64] = np.zeros((0, 2))
     """Single points."""
     is_area: bool = False
-    """Whether the shape is exactly what the outlines enclose, and may be filled."""
+    """Whether the outlines enclose exactly the shape, so that it may be filled."""
 
 
 class Geometry(ABC):
-    """Shapes as columns, one row per shape, of any array library. Subclasses are frozen dataclasses that check
-    themselves when they are made.
+    """Columns of shapes, one row per shape, of any array library. Subclasses are frozen dataclasses that validate
+    their columns when constructed.
 
-    A similarity is between 0 and 1, and 0 for shapes that have nothing in common. With a crowd or a group (`is_crowd`)
-    it is relative to the detection's own size instead of the union's. Shapes that can't be compared may have -1.
+    A similarity is between 0 and 1, and 0 for disjoint shapes. With a crowd or a group (`is_crowd`), it is relative to
+    the detection's size instead of the union's. For shapes that can't be compared, it may be -1.
     """
 
     name: ClassVar[str]
-    """What one shape is called, in constructors and in messages: "box"."""
+    """The name of one shape, in constructors and messages, such as "box"."""
     plural: ClassVar[str]
-    """What several are called: "boxes"."""
+    """The name of several shapes, such as "boxes"."""
     iou_types: ClassVar[tuple[str, ...]]
-    """The similarities that these shapes have, as `Protocol.iou_type` names them; the first is the usual one."""
+    """The supported similarities, as values of `Protocol.iou_type`; the first is the default."""
     pairs_per_batch: ClassVar[int | None] = 2**19
-    """How many pairs the parallel engine compares together: enough for an accelerator to be busy. None: those of one
-    image and class, so that a shape is read once, and not for each of its pairs."""
+    """Number of pairs that the parallel engine compares at once: enough to keep an accelerator busy. None: the pairs of
+    one image and class, so that each shape is read once, and not for each of its pairs."""
 
     @abstractmethod
     def __len__(self) -> int:
@@ -62,22 +62,25 @@ class Geometry(ABC):
     @property
     @abstractmethod
     def arrays(self) -> tuple[Array, ...]:
-        """The columns; the first one says where all of them are: in which library, on which device."""
+        """The columns. The first one determines the library and device of all."""
 
     @abstractmethod
     def take(self, rows: Any) -> Self:
-        """Some of the rows. `rows`: indices, or one flag per row, in host memory."""
+        """Select rows. `rows`: indices, or one flag per row, in host memory."""
 
     def is_blank(self, protocol: Protocol) -> Array | None:  # noqa: ARG002
-        """Which rows have nothing to compare, in host memory; None: none has. Shape (N,).
+        """Whether each row has nothing to compare, in host memory; None: no row is blank. Shape (N,).
 
-        A blank truth is ignored; a blank detection is left out, as if it were not there.
+        A blank truth is ignored; a blank detection is dropped.
         """
         return None
 
     def clipped(self, width: Array, height: Array) -> "Geometry":  # noqa: ARG002
-        """The same shapes within images of these sizes, in host memory; shapes that can't leave an image stay. Shape
-        (N,) each.
+        """Clip the shapes to their images; shapes that can't extend beyond an image stay unchanged.
+
+        Args:
+            width: The width of each shape's image, in host memory. Shape (N,).
+            height: The height of each shape's image, in host memory. Shape (N,).
         """
         return self
 
@@ -85,7 +88,7 @@ class Geometry(ABC):
     def areas(self, protocol: Protocol, like: Array | None = None) -> Array:
         """The area of each shape, which decides its area range. Shape (N,).
 
-        In the widest float of the library and device of `like`; without it, of the columns' own.
+        In the widest float of the library and device of `like`; default: of the columns.
         """
 
     @abstractmethod
@@ -93,7 +96,7 @@ class Geometry(ABC):
         """The smallest upright box around each shape: left, top, right, bottom. Shape (N, 4)."""
 
     def sketch(self, row: int) -> Sketch:
-        """The lines that a picture of one shape has; by default those of the box around it."""
+        """The lines of one shape for a picture; by default, the outer box."""
         left, top, right, bottom = to_numpy(self.take([row]).outer_boxes())[0].tolist()
         return Sketch(outlines=[np.array([[left, top], [right, top], [right, bottom], [left, bottom]], np.float64)])
 
@@ -103,19 +106,19 @@ class Geometry(ABC):
 
     @abstractmethod
     def shapes(self, protocol: Protocol) -> list[Any]:
-        """The shapes for the sequential engine: one plain value per row, as `similarity` takes it."""
+        """The shapes for the sequential engine: one Python value per row, as `similarity` takes it."""
 
     @staticmethod
     @abstractmethod
     def similarity(shape: Any, truth: Any, *, is_crowd: bool, protocol: Protocol) -> float:
-        """How similar a detection and a truth are, each one of `shapes`."""
+        """Similarity of a detection and a truth, each an element of `shapes`."""
 
     @abstractmethod
     def gatherer(self, protocol: Protocol, like: Array) -> RowGatherer:
-        """A function that gives the shapes of a mini-batch for the parallel engine, as `pairwise` takes them.
+        """Make a function that gathers the shapes of a mini-batch for the parallel engine, as `pairwise` takes them.
 
-        They are in the library and on the device of `like`. A row may come several times, unless `pairs_per_batch` is
-        None.
+        Its arrays are in the library and on the device of `like`. A row may be gathered several times, unless
+        `pairs_per_batch` is None.
         """
 
     @staticmethod
@@ -123,14 +126,14 @@ class Geometry(ABC):
     def pairwise(
         columns: tuple[Array, ...], truth_columns: tuple[Array, ...], is_crowd: Array, protocol: Protocol
     ) -> Array:
-        """How similar every detection is to every truth of its image, from the columns of a mini-batch.
+        """Similarity of every detection with every truth of its image, from the columns of a mini-batch.
 
-        Shapes (N, D, ...), (N, G, ...) and (N, G); gives (N, D, G).
+        Shapes (N, D, ...), (N, G, ...) and (N, G) to (N, D, G).
         """
 
 
 def gatherer_of(columns: Sequence[Array], like: Array) -> RowGatherer:
-    """A gatherer of columns with one row per shape."""
+    """Make a gatherer of columns with one row per shape."""
     moved = [contiguous(convert(column, like=like)) for column in columns]
     return lambda rows: tuple(gather(column, rows) for column in moved)
 

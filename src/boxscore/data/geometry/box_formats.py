@@ -1,4 +1,4 @@
-"""How boxes are written: upright ones with four numbers, oriented ones with an angle or as four corners."""
+"""Formats of boxes: upright boxes with four numbers, oriented boxes with an angle or four corners."""
 
 from typing import Literal, get_args
 
@@ -14,8 +14,8 @@ BoxFormat = Literal[
     "cxcywha:radians:ccw",
     "cxcywha:degrees:ccw",
 ]
-"""The last five are of oriented boxes. An angle turns x towards y, clockwise as an image is seen, as in OpenCV,
-MMRotate and Ultralytics; with ccw it turns the other way, as in detectron2 and torchvision."""
+"""The formats of boxes; the last five are of oriented boxes. An angle turns x towards y, clockwise in the image, as in
+OpenCV, MMRotate and Ultralytics; with ccw it turns the other way, as in detectron2 and torchvision."""
 
 UPRIGHT_FORMATS: tuple[BoxFormat, ...] = ("xyxy", "xywh", "cxcywh")
 
@@ -23,7 +23,7 @@ ORIENTED_FORMATS: tuple[BoxFormat, ...] = tuple(each for each in get_args(BoxFor
 
 
 def is_oriented(box_format: str | None) -> bool:
-    """Whether a format is one of oriented boxes.
+    """Whether a format is for oriented boxes.
 
     >>> is_oriented("xyxyxyxy"), is_oriented("xyxy"), is_oriented(None)
     (True, False, False)
@@ -32,12 +32,12 @@ def is_oriented(box_format: str | None) -> bool:
 
 
 def row_size(box_format: str) -> int:
-    """How many numbers a box has: 4 if it is upright, 8 for corners, 5 with an angle."""
+    """Number of numbers per box: 4 if it is upright, 8 for corners, 5 with an angle."""
     return 8 if box_format == "xyxyxyxy" else 5 if is_oriented(box_format) else 4
 
 
 def check_box_format(box_format: str, allowed: tuple[BoxFormat, ...] = get_args(BoxFormat)) -> None:
-    """Raise `InputError` unless `box_format` is one of those allowed."""
+    """Raise `InputError` unless `box_format` is allowed."""
     if box_format == "cxcywha" and ORIENTED_FORMATS[0] in allowed:
         rule = "`box_format` must say what angles are in, radians or degrees: cxcywha:radians or cxcywha:degrees"
         raise InputError(f"{rule}; got 'cxcywha'")
@@ -46,7 +46,7 @@ def check_box_format(box_format: str, allowed: tuple[BoxFormat, ...] = get_args(
 
 
 def check_format_of(iou_type: str, box_format: str) -> None:
-    """Raise `InputError` if boxes in a format have no such similarity, as upright ones have no "obb"."""
+    """Raise `InputError` if boxes of a format don't support a similarity, such as "obb" for upright boxes."""
     if iou_type in ("obb", "probiou") and not is_oriented(box_format):
         names = ", ".join(ORIENTED_FORMATS)
         raise InputError(f"`box_format` must be one of {names} for `iou_type` {iou_type!r}; got {box_format!r}")

@@ -1,4 +1,4 @@
-"""Upright boxes: formats, corners and areas, checks, and IoU in continuous coordinates or inclusive pixels.
+"""Upright boxes: formats, corners and areas, validation, and IoU in continuous coordinates or inclusive pixels.
 
 Dimensions: N images, D detections, G truths.
 """
@@ -19,7 +19,7 @@ from boxscore.protocol.protocol import LARGEST_SIDE, Pixels, Protocol
 
 
 class Box(NamedTuple):
-    """One box, measured: corners and area."""
+    """Corners and area of one box, as the sequential engine compares it."""
 
     left: float
     top: float
@@ -29,7 +29,7 @@ class Box(NamedTuple):
 
 
 class MeasuredBoxes(NamedTuple):
-    """Corners and areas of boxes, one column each, so that every step reads contiguous numbers. Shapes (...)."""
+    """Corners and areas of boxes, in separate columns, so that every step reads contiguous numbers. Shapes (...)."""
 
     left: Array
     top: Array
@@ -40,7 +40,11 @@ class MeasuredBoxes(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Boxes(Geometry):
-    """Upright boxes, of finite numbers and no negative size.
+    """Upright boxes with finite numbers and non-negative sizes.
+
+    Args:
+        box: Boxes in `box_format`. Shape (N, 4).
+        box_format: "xyxy", "xywh" or "cxcywh".
 
     >>> len(Boxes(box=[[0, 0, 10, 10], [5, 5, 20, 10]]))
     2
@@ -51,7 +55,7 @@ class Boxes(Geometry):
     iou_types: ClassVar[tuple[str, ...]] = ("bbox",)
 
     box: Array
-    """Shape (N, 4)."""
+    """Boxes in `box_format`. Shape (N, 4)."""
     box_format: BoxFormat = "xyxy"
 
     def __post_init__(self) -> None:
@@ -75,14 +79,14 @@ class Boxes(Geometry):
         return (self.box,)
 
     def take(self, rows: Any) -> Self:
-        """Some of the boxes."""
+        """Select boxes. `rows`: indices, or one flag per row."""
         return replace(self, box=take_rows(self.box, rows))
 
     def clipped(self, width: NDArray[Any], height: NDArray[Any]) -> "Boxes":
-        """The boxes within their images: an edge beyond the image's moves to it.
+        """Clip the boxes to their images, as in CrowdHuman's evaluation.
 
-        A box to the right of its image, or below, becomes its last pixel, and one to the left or above has no area (as
-        in CrowdHuman's evaluation).
+        A box to the right of its image, or below, is moved to the last column or row of pixels; a box to the left or
+        above gets no area.
 
         >>> Boxes(box=[[-5.0, 2, 50, 8], [30, 2, 40, 8]]).clipped(np.array([20, 20]), np.array([10, 10])).box.tolist()
         [[0.0, 2.0, 20.0, 8.0], [19.0, 2.0, 20.0, 8.0]]
@@ -112,7 +116,7 @@ class Boxes(Geometry):
 
     @staticmethod
     def compile_array(box: NDArray[Any], box_format: BoxFormat, protocol: Protocol) -> Any:
-        """The same for an array that is known to be valid."""
+        """Make the boxes for the native engine from an array that is known to be valid."""
         return _compiled.Boxes(box, getattr(_compiled.BoxFormat, box_format), protocol.pixels == "inclusive")
 
     def shapes(self, protocol: Protocol) -> list[Box]:
@@ -137,11 +141,11 @@ class Boxes(Geometry):
         if shared == 0:
             return 0.0
         if is_crowd:
-            return shared / shape.area  # as in COCO: a crowd is as large as what is found in it
+            return shared / shape.area  # as in COCO: with a crowd, the union is the detection
         return shared / (shape.area + truth.area - shared)
 
     def gatherer(self, protocol: Protocol, like: Array) -> RowGatherer:
-        """Of corners and areas: `MeasuredBoxes`. Shape (N, D) each."""
+        """Make a gatherer of corners and areas, the columns of `MeasuredBoxes`. Shape (N, D) each."""
         return gatherer_of(self._measured(protocol, like), like)
 
     def _measured(self, protocol: Protocol, like: Array) -> MeasuredBoxes:
@@ -157,7 +161,7 @@ class Boxes(Geometry):
 
 
 def padded_boxes(box: Array, box_format: BoxFormat, protocol: Protocol) -> MeasuredBoxes:
-    """Corners and areas in the widest float there is, as `Boxes.pairwise` takes them. Shapes (...)."""
+    """Corners and areas in the widest float of the device, as `Boxes.pairwise` takes them. Shapes (...)."""
     xp = namespace(box)
     return measure(xp.astype(box, float_dtype(box)), box_format=box_format, pixels=protocol.pixels)
 
@@ -175,7 +179,7 @@ def _check_boxes(box: Array, box_format: BoxFormat) -> None:
 
 
 def sizes(box: Array, box_format: BoxFormat) -> tuple[Array, Array]:
-    """Width and height as the format has them. Shapes (...)."""
+    """Width and height, without inclusive pixels. Shapes (...)."""
     if box_format == "xyxy":
         return box[..., 2] - box[..., 0], box[..., 3] - box[..., 1]
     return box[..., 2], box[..., 3]
@@ -210,7 +214,7 @@ def measure(box: Array, *, box_format: BoxFormat, pixels: Pixels) -> MeasuredBox
     [100.0]
     """
     if pixels == "continuous":
-        # as in COCO: xywh decides, so a far corner is left + width even where it was given
+        # as in COCO: a far corner is left + width, even if the format gives the corner
         left, top, width, height = to_xywh(box, box_format)
         return MeasuredBoxes(left, top, left + width, top + height, width * height)
     left, top, right, bottom = to_xyxy(box, box_format)
@@ -220,8 +224,9 @@ def measure(box: Array, *, box_format: BoxFormat, pixels: Pixels) -> MeasuredBox
 def iou_of_measured(
     boxes: MeasuredBoxes, truths: MeasuredBoxes, *, extent: float, is_crowd_NG: Array | None = None
 ) -> Array:
-    """IoU from corners and areas; with a crowd the union is the detection's own area. Shapes (N, D), (N, G); gives
-    (N, D, G).
+    """IoU from corners and areas; with a crowd, the union is the detection's area.
+
+    Shapes (N, D) and (N, G) to (N, D, G).
     """
     xp = namespace(boxes.area)
     area_ND1, truth_area_N1G = boxes.area[:, :, None], truths.area[:, None, :]
@@ -242,13 +247,13 @@ def iou_of_measured(
 
 
 LARGEST_FRACTION: float = _compiled.LARGEST_FRACTION
-"""Fractions of an image's size may reach this far, as boxes may reach beyond their image."""
+"""The largest fraction of an image's size; above 1, as boxes may extend beyond their image."""
 PREFIX = 32
-"""Rows that usually show that a check need not look at all of them."""
+"""Number of rows that a check tests first, to return early."""
 
 
 def look_like_fractions(values: NDArray[np.float64], share: float = _compiled.MIN_FRACTION_SHARE) -> bool:
-    """Whether numbers are fractions of an image's size.
+    """Whether numbers look like fractions of an image's size.
 
     Args:
         values: The numbers of each box or point. Shape (N, C).

@@ -1,6 +1,6 @@
 """Keypoints: poses of people, corners of objects; object keypoint similarity (OKS) with the bits of pycocotools.
 
-Dimensions: N images, D detections, G truths, K keypoints, S those of them that count, J slots of a sum.
+Dimensions: N images, D detections, G truths, K keypoints, S keypoints that count, J slots of a sum.
 """
 
 import math
@@ -34,7 +34,7 @@ EPSILON = float(np.spacing(1))
 """Added to the area before dividing by it. # as in COCO"""
 
 NUM_LANES, MOST_SUMMED = 8, 128
-"""NumPy's order of additions: so many sums side by side, for up to so many numbers; of more, each half by itself."""
+"""NumPy's order of additions: 8 interleaved sums for up to 128 numbers; more numbers are split into halves."""
 
 
 class Pose(NamedTuple):
@@ -42,18 +42,27 @@ class Pose(NamedTuple):
 
     points: list[tuple[float, float]]
     is_labelled: list[bool]
-    """Which points are compared. Of a detection: none."""
+    """Whether each point of a truth is compared; empty for a detection."""
     scale: float
-    """What squared distances are relative to."""
+    """The area of a truth, by which squared distances are divided."""
     region: tuple[float, ...]
-    """Left, top, right, bottom of where points are free if none is labelled: the box, three times as wide and high."""
+    """If no point is labelled, distances are measured from this region, the box enlarged three times: left, top, right,
+    bottom."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Keypoints(Geometry):
-    """Sets of keypoints, as many in each.
+    """Sets of keypoints, K in each.
 
-    Made by `of_detections` and `of_truths`; `Detections` and `Truths` take arrays as `keypoints`.
+    Use `of_detections` and `of_truths` to construct them. `Detections` and `Truths` take arrays as `keypoints`.
+
+    Args:
+        point: x and y. Shape (N, K, 2).
+        visibility: Of truths: above 0 if a point is labelled. Shape (N, K).
+        score: Of detections: the confidence of each point. Shape (N, K).
+        area: Of truths: the area by which squared distances are divided. Shape (N,).
+        box: Of truths: left, top, width and height of the object. Shape (N, 4).
+        num_labelled: Of truths: the number of labelled points. Shape (N,).
 
     >>> len(Keypoints.of_detections(np.ones((3, 17, 3))))
     3
@@ -67,22 +76,25 @@ class Keypoints(Geometry):
     point: Array
     """x and y. Shape (N, K, 2)."""
     visibility: Array | None = None
-    """Of truths: above 0 where a point is labelled. Shape (N, K)."""
+    """Of truths: above 0 if a point is labelled. Shape (N, K)."""
     score: Array | None = None
-    """Of detections: how sure each point is; some protocols leave out those that are sure of none. Shape (N, K)."""
+    """Of detections: the confidence of each point. Some protocols drop detections without a score above 0. Shape
+    (N, K)."""
     area: Array | None = None
-    """Of truths: what squared distances are relative to. Shape (N,)."""
+    """Of truths: the area by which squared distances are divided; None: derived. Shape (N,)."""
     box: Array | None = None
     """Of truths: left, top, width and height of the object. Shape (N, 4)."""
     num_labelled: Array | None = None
-    """Of truths: how many points are labelled, where a file says so itself. Shape (N,)."""
+    """Of truths: the number of labelled points, if a file gives it. Shape (N,)."""
 
     @classmethod
     def of_detections(cls, values: Any, score: Any = None) -> "Keypoints":
-        """Keypoints of detections: (D, K, 2), or (D, K, 3) with a score for each point, or scores apart, (D, K).
+        """Build the keypoints of detections.
 
-        Scores beside (D, K, 3), which torchvision's KeypointRCNN gives, are not used: these are of its heatmaps, and
-        what COCO's results have for each point is the third column.
+        Args:
+            values: Points (D, K, 2), or (D, K, 3) with a score per point; or `Keypoints`.
+            score: The scores of points (D, K, 2). Beside (D, K, 3), as from torchvision's KeypointRCNN, they are not
+                used: they are scores of heatmaps, and COCO's results have the third column. Shape (D, K).
         """
         if isinstance(values, Keypoints):
             return replace(values, visibility=None, area=None, box=None, num_labelled=None)
@@ -95,10 +107,18 @@ class Keypoints(Geometry):
     def of_truths(
         cls, values: Any, visibility: Any = None, *, area: Any = None, box: Any = None, box_format: BoxFormat = "xyxy"
     ) -> "Keypoints":
-        """Keypoints of truths: (G, K, 3) with a visibility for each point, or (G, K, 2), with visibilities apart,
-        (G, K), or all labelled.
+        """Build the keypoints of truths.
 
-        `area`: else BOX_SHARE of the box's, or of the box around the labelled points, if there is no box.
+        Args:
+            values: Points (G, K, 3) with a visibility per point, or (G, K, 2); or `Keypoints`.
+            visibility: The visibilities of points (G, K, 2); default: all points are labelled. Shape (G, K).
+            area: The areas of the truths. Default: BOX_SHARE of the area of `box`, or, without it, of the box around
+                the labelled points. Shape (G,).
+            box: Upright boxes of the objects. Shape (G, 4).
+            box_format: The format of `box`.
+
+        Raises:
+            InputError: Values are invalid, such as an area of 0 of a truth with labelled points.
 
         >>> truth = Keypoints.of_truths([[[0, 0, 2], [10, 20, 2], [0, 0, 0]]])
         >>> truth.areas(Protocol.named("coco_keypoints")).tolist()
@@ -124,19 +144,19 @@ class Keypoints(Geometry):
             sides = namespace(real).stack(to_xywh(real, box_format), axis=-1)
         given = None if area is None else convert(as_array("area", area), like=point)
         truths = cls(point=point, visibility=third, area=given, box=sides)
-        if all(shape_of(column)[:1] == (len(truths),) for column in truths.arrays):  # else `Truths` says which is not
+        if all(shape_of(column)[:1] == (len(truths),) for column in truths.arrays):  # else `Truths` reports it
             truths._check_scales()
         return truths
 
     def _check_scales(self) -> None:
-        """Raise `RowError` for a truth that has labelled points but no size: OKS divides by its area."""
+        """Raise `RowError` for a truth with labelled points and an area of 0, as OKS divides by it."""
         if len(self):
             scale = self.area if self.area is not None else self._default_areas(self.point)
             name = "area" if self.area is not None else "box" if self.box is not None else "keypoints"
             self._check_labelled(scale, name)
 
     def _check_labelled(self, scale: Array, name: str) -> None:
-        """Raise `RowError` for a truth that has labelled points but a scale of 0, which comes from the named column."""
+        """Raise `RowError` for a truth with labelled points and a scale of 0. `name`: the column of the scale."""
         is_labelled = np.asarray((to_numpy(self.visibility) > 0).any(axis=1))
         is_fine = (to_numpy(scale) > 0) | ~is_labelled
         if is_fine.all():
@@ -154,23 +174,23 @@ class Keypoints(Geometry):
 
     @property
     def num_points(self) -> int:
-        """K."""
+        """Number of points per set, K."""
         return int(self.point.shape[1])
 
     @property
     def arrays(self) -> tuple[Array, ...]:
-        """The points, and what else there is."""
+        """The points, and the other columns that are not None."""
         more = (self.visibility, self.score, self.area, self.box, self.num_labelled)
         return self.point, *(column for column in more if column is not None)
 
     def take(self, rows: Any) -> Self:
-        """Some of the sets."""
+        """Select sets. `rows`: indices, or one flag per row."""
         names = ("point", "visibility", "score", "area", "box", "num_labelled")
         columns = {name: column for name in names if (column := getattr(self, name)) is not None}
         return replace(self, **{name: take_rows(column, rows) for name, column in columns.items()})
 
     def is_blank(self, protocol: Protocol) -> NDArray[np.bool_] | None:
-        """Truths without labelled points, and detections without a point that is sure, where the protocol asks."""
+        """Whether a truth has no labelled points, or a detection no score above 0, if the protocol needs scores."""
         if self.visibility is None:
             if self.score is None or not protocol.keypoints.needs_scores:
                 return None
@@ -182,7 +202,7 @@ class Keypoints(Geometry):
         return ~np.asarray((to_numpy(self._part(self.visibility, protocol)) > 0).any(axis=1))
 
     def areas(self, protocol: Protocol, like: Array | None = None) -> Array:
-        """Of a truth its own; of a detection, that of the box around its points. Shape (N,)."""
+        """Areas of truths, given or derived; for detections, areas of the boxes around the points. Shape (N,)."""
         home = self.point if like is None else like
         if self.visibility is not None:
             return self._scales(protocol, home)
@@ -190,14 +210,14 @@ class Keypoints(Geometry):
         return (box[:, 2] - box[:, 0]) * (box[:, 3] - box[:, 1])
 
     def outer_boxes(self) -> Array:
-        """The box of a truth, if it has one; else the box around the points, of a truth the labelled ones."""
+        """The boxes of truths, if given; else the boxes around the points, of truths only around labelled ones."""
         xp = namespace(self.point)
         if self.box is not None:
             return xp.concat([self.box[:, :2], self.box[:, :2] + self.box[:, 2:]], axis=1)
         return _bounds(as_widest_float(self.point, self.point), self.visibility)
 
     def sketch(self, row: int) -> Sketch:
-        """The labelled points, of a detection all, with the lines between them where these are known."""
+        """The labelled points of a truth, or all points of a detection, with the skeleton if it is known."""
         point = to_numpy(self.point[row]).astype(np.float64)
         is_shown = np.ones(len(point), bool) if self.visibility is None else to_numpy(self.visibility[row]) > 0
         bones = [point[[a, b]] for a, b in SKELETONS.get(len(point), ()) if is_shown[a] and is_shown[b]]
@@ -232,7 +252,7 @@ class Keypoints(Geometry):
 
     @staticmethod
     def similarity(shape: Pose, truth: Pose, *, is_crowd: bool, protocol: Protocol) -> float:  # noqa: ARG004
-        """OKS. A crowd is no region here: it has keypoints, or none, as any truth.
+        """OKS of two sets. `is_crowd` has no effect: a crowd is compared like any truth.
 
         >>> protocol = Protocol.named("coco_keypoints", sigmas=[0.1, 0.1])
         >>> truth = Keypoints.of_truths([[[0, 0, 2], [9, 9, 2]]], area=[100]).shapes(protocol)[0]
@@ -258,9 +278,9 @@ class Keypoints(Geometry):
         return float(np.sum(np.array(closeness)) / len(closeness))  # as in COCO: NumPy's order of additions
 
     def gatherer(self, protocol: Protocol, like: Array) -> RowGatherer:
-        """Of points; of truths also which are labelled, scales, and where unlabelled ones may be.
+        """Make a gatherer of points; for truths also of labelled flags, scales and regions.
 
-        Shapes (N, D, S, 2), and (N, G, S), (N, G), (N, G, 4).
+        Shapes (N, D, S, 2), and for truths (N, G, S), (N, G), (N, G, 4).
         """
         points = as_widest_float(self._part(self.point, protocol), like)
         if self.visibility is None:
@@ -295,7 +315,7 @@ class Keypoints(Geometry):
         return _sum_as_numpy(closeness_NDGS, counted_NGS) / xp.sum(counted_NGS, axis=-1)[:, None, :]
 
     def _range(self, protocol: Protocol) -> tuple[int, int]:
-        """The first point that counts, and the end of the last. Arrays may also have these points alone."""
+        """Start and end of the points that count. Arrays may also have only these points."""
         num = len(protocol.sigmas)
         first = protocol.keypoints.first
         if self.num_points == num:
@@ -308,20 +328,20 @@ class Keypoints(Geometry):
         return first, first + num
 
     def _num_area_points(self, protocol: Protocol) -> int:
-        """A detection's area is that of the box around so many of its first points: all, if it is a part alone."""
+        """Number of leading points whose outer box gives a detection's area; all, if no other points are given."""
         num = protocol.keypoints.num_area_points
         is_part_alone = protocol.keypoints.first > 0 and self.num_points == len(protocol.sigmas)
         return self.num_points if num is None or is_part_alone else num
 
     def _part(self, column: Array, protocol: Protocol) -> Array:
-        """The points that count of a column. Shape (N, S, ...)."""
+        """Select the points that count from a column. Shape (N, S, ...)."""
         if len(self) == 0:
             return convert(np.zeros((0, len(protocol.sigmas), *shape_of(column)[2:])), like=column)
         first, end = self._range(protocol)
         return column if (first, end) == (0, self.num_points) else column[:, first:end]
 
     def _scales(self, protocol: Protocol, like: Array) -> Array:
-        """What squared distances to truths are relative to. Shape (N,)."""
+        """The areas by which squared distances to truths are divided. Shape (N,)."""
         share = protocol.keypoints.box_share
         if share is not None:
             if self.box is None and len(self) == 0:
@@ -336,7 +356,7 @@ class Keypoints(Geometry):
         return self._default_areas(like) if self.area is None else as_widest_float(self.area, like)
 
     def _default_areas(self, like: Array) -> Array:
-        """Areas where none are given. Shape (N,)."""
+        """Areas derived from boxes, or else from the labelled points. Shape (N,)."""
         if self.box is not None:
             return _box_areas(as_widest_float(self.box, like)) * BOX_SHARE
         visibility = None if self.visibility is None else convert(self.visibility, like=like)
@@ -344,7 +364,7 @@ class Keypoints(Geometry):
         return (box[:, 2] - box[:, 0]) * (box[:, 3] - box[:, 1]) * BOX_SHARE
 
     def _regions(self, like: Array) -> Array:
-        """Left, top, right, bottom of boxes three times as wide and high; empty ones without boxes. Shape (N, 4)."""
+        """Left, top, right, bottom of boxes enlarged three times; empty regions without boxes. Shape (N, 4)."""
         if self.box is None:
             nowhere = np.broadcast_to([np.inf, np.inf, -np.inf, -np.inf], (len(self), 4))
             return as_widest_float(nowhere, like)
@@ -354,14 +374,18 @@ class Keypoints(Geometry):
 
 
 def variance_of(sigma: float) -> float:
-    """The square of twice a sigma. # as in COCO"""
+    """Square of twice a sigma. # as in COCO"""
     return (sigma * 2) * (sigma * 2)
 
 
 def _split(values: Any, third: Any, name: str, *, prefers_own: bool = False) -> tuple[Array, Array | None, str]:
-    """Points, what each has beside x and y, and the name of the array that has it. Shapes (N, K, 2) and (N, K).
+    """Split keypoints into points and the third value of each, with the argument it is from. Shapes (N, K, 2), (N, K).
 
-    `prefers_own`: whether a third column counts if `third` is given, too; else that is an error.
+    Args:
+        values: The keypoints. Shape (N, K, 2) or (N, K, 3).
+        third: The third values, if given separately.
+        name: The argument of `third`.
+        prefers_own: Whether to prefer the third column of `values` over `third`; else giving both is an error.
     """
     array = as_array("keypoints", values)
     shape = shape_of(array)
@@ -404,7 +428,7 @@ def _are_finite(column: Array) -> Array:
 
 
 def _check_each(name: str, is_fine: Array, column: Array, rule: str) -> None:
-    """Raise `RowError` for the first point that is not fine."""
+    """Raise `RowError` for the first point whose flag is False."""
     if bool(namespace(is_fine).all(is_fine)):
         return
     flags = to_numpy(is_fine)
@@ -418,7 +442,7 @@ def _box_areas(box: Array) -> Array:
 
 
 def _bounds(point: Array, visibility: Array | None = None) -> Array:
-    """Left, top, right, bottom of points, or of the labelled ones where there are any. Shape (N, 4)."""
+    """Left, top, right, bottom of the labelled points, or of all points if none is labelled. Shape (N, 4)."""
     xp = namespace(point)
     if 0 in shape_of(point):
         return constant(np.zeros((int(point.shape[0]), 4)), like=point, dtype=point.dtype)
@@ -432,12 +456,12 @@ def _bounds(point: Array, visibility: Array | None = None) -> Array:
 
 
 def _sum_as_numpy(value_NDGS: Array, counted_NGS: Array) -> Array:
-    """The sums of the values that count, in the order in which NumPy adds an array of these alone. Shape (N, D, G).
+    """Sum the values that count, in the order in which NumPy adds an array of only these values. Shape (N, D, G).
 
-    NumPy adds up to 7 numbers one after the other. Of more, it adds every eighth, which makes eight sums; joins these
-    in pairs, and adds what is left over after the last eight. Here each value goes to a slot of its own sum:
+    NumPy adds up to 7 numbers sequentially. For more, it computes eight sums, each of every eighth number; adds these
+    in pairs; and then adds the remaining numbers after the last multiple of eight. Here each value goes to a slot:
 
-        slot   0 … 7: the eight sums   8 … 14: what is left over   and so on for each part of more than 128 numbers
+        slot   0 … 7: the eight sums   8 … 14: the remaining numbers   repeated for each part of more than 128 numbers
     """
     xp = namespace(value_NDGS)
     num_values = int(value_NDGS.shape[-1])
@@ -462,7 +486,7 @@ def _sum_as_numpy(value_NDGS: Array, counted_NGS: Array) -> Array:
 
 
 def _most_halvings(num: int) -> int:
-    """How often NumPy halves up to so many numbers, at most: a half may have eight more than the other.
+    """The largest number of times that NumPy halves up to `num` numbers; the larger half has at most `num // 2 + 8`.
 
     >>> [_most_halvings(num) for num in (128, 129, 200, 251)]
     [0, 1, 1, 2]
@@ -474,12 +498,12 @@ def _most_halvings(num: int) -> int:
 
 
 def _slots(counted_NGS: Array, depth: int) -> Array:
-    """Which of the slots each value is added to, if it counts. Shape (N, G, S)."""
+    """The slot to which each value is added, if it counts. Shape (N, G, S)."""
     xp = namespace(counted_NGS)
     num_values = int(counted_NGS.shape[-1])
     ones = [[float(before < after) for after in range(num_values)] for before in range(num_values)]
     earlier = constant(ones, like=counted_NGS, dtype=counted_NGS.dtype)
-    index = xp.matmul(counted_NGS, earlier)  # among those that count
+    index = xp.matmul(counted_NGS, earlier)  # among the values that count
     num = xp.sum(counted_NGS, axis=-1)[:, :, None] + xp.zeros_like(index)
     part = xp.zeros_like(index)
     for _ in range(depth):

@@ -1,4 +1,4 @@
-"""Masks: columns of run lengths from RLE, polygons and pixels; mask IoU and boundary IoU.
+"""Masks: columns of run lengths, from RLE, polygons or pixels; mask IoU and boundary IoU.
 
 Dimensions: N images, D detections, G truths, P pixels.
 """
@@ -21,7 +21,7 @@ from boxscore.data.validation import RowError, check_is_plain, is_kind, shape_of
 from boxscore.protocol.protocol import Protocol
 
 LARGEST_SINGLE = 2**24
-"""Up to so many pixels single precision counts exactly."""
+"""The largest number of pixels that single precision counts exactly."""
 
 
 class Mask(NamedTuple):
@@ -30,25 +30,25 @@ class Mask(NamedTuple):
     pixels: NDArray[np.bool_]
     """Shape (H, W)."""
     box: tuple[float, ...]
-    """Left, top, right, bottom."""
+    """The outer box: left, top, right, bottom."""
     boundary: NDArray[np.bool_] | None
-    """Shape (H, W)."""
+    """The pixels near the outline, for boundary IoU. Shape (H, W)."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Polygons:
-    """The outlines of masks, one or more polygons each, for files that have outlines; a mask may have none."""
+    """The outlines of masks, for files that store outlines: any number of polygons per mask."""
 
     points: NDArray[np.float64]
-    """x, y, x, y, … of all polygons."""
+    """x, y, x, y, … of all polygons, concatenated. Shape (P,)."""
     part_start: NDArray[np.int64]
-    """Where each polygon begins among the points, and where the last one ends."""
+    """The offset of each polygon in `points`, and the end of the last."""
     mask_start: NDArray[np.int64]
-    """The first polygon of each mask, and the end of the last."""
+    """The index of each mask's first polygon, and the end of the last. Shape (N + 1,)."""
 
     @classmethod
     def of(cls, masks: Iterable[Iterable[Any]]) -> "Polygons":
-        """The polygons of each mask, each a sequence of numbers x, y, x, y, …
+        """Convert the polygons of each mask, each a sequence of numbers x, y, x, y, …
 
         >>> Polygons.of([[[0, 0, 2, 0, 2, 2]], []]).mask_start.tolist()
         [0, 1, 1]
@@ -74,12 +74,12 @@ class Polygons:
         return [self.points[start:end] for start, end in pairwise(starts)]
 
     def take(self, rows: NDArray[Any]) -> "Polygons":
-        """Those of some masks, by index."""
+        """Select the polygons of some masks by index."""
         return Polygons.of([self[int(row)] for row in rows])
 
     @property
     def has_parts(self) -> NDArray[np.bool_]:
-        """Whether a mask has polygons. Shape (N,)."""
+        """Whether each mask has polygons. Shape (N,)."""
         return np.asarray(np.diff(self.mask_start) > 0)
 
     def row_of_points(self) -> NDArray[np.int64]:
@@ -87,7 +87,7 @@ class Polygons:
         return np.repeat(np.arange(len(self)), np.diff(self.part_start[self.mask_start]) // 2)
 
     def bounds(self) -> NDArray[np.float64]:
-        """Left, top, right, bottom of the points of each mask; infinite where it has none. Shape (N, 4).
+        """Left, top, right, bottom of the points of each mask; infinite for a mask without points. Shape (N, 4).
 
         >>> Polygons.of([[[0, 3, 2, 0], [2, 2, 5, 1]]]).bounds().tolist()
         [[0.0, 0.0, 5.0, 3.0]]
@@ -102,7 +102,7 @@ class Polygons:
         return bounds
 
     def scaled(self, factor: NDArray[np.float64]) -> "Polygons":
-        """All points times a factor for x and for y per mask. Shape (N, 2)."""
+        """Scale the points by one factor for x and one for y per mask. Shape (N, 2)."""
         return replace(self, points=(self.points.reshape(-1, 2) * factor[self.row_of_points()]).reshape(-1))
 
 
@@ -110,7 +110,12 @@ class Polygons:
 class Masks(Geometry):
     """Masks as run lengths, about one byte per run.
 
-    Made by `from_rle`, `from_polygons` and `from_pixels`; `Detections` and `Truths` take all of these as `mask`.
+    Use `from_rle`, `from_polygons` and `from_pixels` to construct them. `Detections` and `Truths` take `Masks`, pixels
+    and run lengths as `mask`.
+
+    Args:
+        runs: A `_compiled.Masks`, as the other constructors make it.
+        polygons: The outlines of the masks, to be written to files.
 
     >>> len(Masks.from_pixels(np.ones((3, 480, 640), bool)))
     3
@@ -119,19 +124,21 @@ class Masks(Geometry):
     name: ClassVar[str] = "mask"
     plural: ClassVar[str] = "masks"
     iou_types: ClassVar[tuple[str, ...]] = ("segm", "boundary")
-    pairs_per_batch: ClassVar[int | None] = None  # each mask is decoded once, and its pixels are enough to be busy
+    pairs_per_batch: ClassVar[int | None] = None  # each mask is decoded once; its pixels are enough work
 
     runs: Any
-    """A `_compiled.Masks`: immutable, in host memory. Its arrays are `counts`, uint8, COCO's compressed run lengths one
-    mask after the other; `start` (N + 1,); `sizes` (N, 2), height and width; `area` (N,); `box` (N, 4), xywh."""
+    """A `_compiled.Masks`: immutable, in host memory. Its arrays are `counts`, uint8, COCO's compressed run lengths,
+    concatenated; their offsets `start` (N + 1,); `sizes` (N, 2), height and width; `area` (N,); `box` (N, 4), xywh."""
     polygons: Polygons | None = None
-    """The outlines that masks were made from, if they are kept for a file."""
+    """The outlines from which the masks were made, if kept for writing files."""
 
     @classmethod
     def from_rle(cls, masks: Any, sizes: Any = None) -> "Masks":
-        """Masks as COCO's files have them: dicts with `size` and `counts`, text, bytes or a list; or lists of polygons.
+        """Build masks from the `segmentation` of COCO's files.
 
-        `sizes`: height and width of each image, or of all, for polygons.
+        Args:
+            masks: For each mask, a dict with `size` and `counts` (text, bytes or a list), or a list of polygons.
+            sizes: Height and width of each mask, or of all; needed for polygons. Shape (N, 2) or (2,).
 
         >>> masks = Masks.from_rle([{"size": [3, 4], "counts": "42102"}, {"size": [3, 4], "counts": [0, 12]}])
         >>> masks.areas(Protocol.named("coco")).tolist()
@@ -144,9 +151,12 @@ class Masks(Geometry):
 
     @classmethod
     def from_polygons(cls, polygons: Any, sizes: Any, *, keep: bool = False) -> "Masks":
-        """Masks of polygons: for each mask one or more sequences of x, y, x, y, … `sizes`: as in `from_rle`.
+        """Build masks from polygons, with exactly the pixels of pycocotools.
 
-        With every pixel where pycocotools has it. `keep`: keep the polygons, too, for writing files.
+        Args:
+            polygons: For each mask, one or more sequences x, y, x, y, …
+            sizes: Height and width of each mask, or of all. Shape (N, 2) or (2,).
+            keep: Whether to keep the polygons, too, for writing files.
 
         >>> Masks.from_polygons([[[1, 1, 3, 1, 3, 3, 1, 3]]], sizes=(3, 4)).pixels(0).sum()
         np.uint64(4)
@@ -160,10 +170,11 @@ class Masks(Geometry):
 
     @classmethod
     def from_pixels(cls, masks: Any) -> "Masks":
-        """Masks of pixels: an array (N, H, W), or one (H, W) per mask, of booleans or bytes, of any array library.
+        """Build masks from pixels.
 
-        An array (N, 1, H, W), as Mask R-CNN has it, is taken, too. Probabilities are refused: `masks > 0.5` makes
-        booleans of them.
+        Args:
+            masks: Booleans or bytes of any array library: an array (N, H, W), or (N, 1, H, W) as in Mask R-CNN, or a
+                list with one array (H, W) per mask. Probabilities are refused; `masks > 0.5` makes booleans of them.
 
         >>> Masks.from_pixels([np.eye(3, dtype=bool), np.ones((2, 5), np.uint8)]).runs.area.tolist()
         [3, 10]
@@ -177,7 +188,11 @@ class Masks(Geometry):
 
     @classmethod
     def from_stacks(cls, stacks: Sequence[Any]) -> "Masks":
-        """The masks of several arrays (N, H, W) one after the other, as those of a batch of images."""
+        """Build masks from several arrays (N, H, W), such as one per image, concatenated.
+
+        Args:
+            stacks: Booleans or bytes of any array library. Shape (N, H, W) each; N, H and W may differ.
+        """
         for stack in stacks:
             if len(shape_of(without_channel(stack))) != 3:
                 raise InputError(f"`mask` must have shape (N, H, W); got {shape_of(stack)}")
@@ -186,7 +201,13 @@ class Masks(Geometry):
 
     @classmethod
     def from_arrays(cls, counts: Any, start: Any, sizes: Any) -> "Masks":
-        """Masks from the columns of others: `runs.counts`, `runs.start`, `runs.sizes`. They are validated again."""
+        """Build masks from the columns of other masks. They are validated again.
+
+        Args:
+            counts: As in `runs.counts`. Shape (B,).
+            start: As in `runs.start`. Shape (N + 1,).
+            sizes: As in `runs.sizes`. Shape (N, 2).
+        """
         wanted = ((counts, np.uint8), (start, np.int64), (sizes, np.int64))
         try:
             columns = [np.require(column, dtype, ["C", "A"]) for column, dtype in wanted]
@@ -197,7 +218,7 @@ class Masks(Geometry):
             raise InputError(f"`mask`: {error}") from None
 
     def to_bytes(self) -> bytes:
-        """A block: how many masks and bytes of run lengths there are, then the columns, little-endian."""
+        """Encode as a block: the numbers of masks and of bytes of run lengths, then the columns, little-endian."""
         runs = self.runs
         head = np.array([len(runs), runs.counts.size], "<i8")
         columns = (head, runs.start.astype("<i8"), runs.sizes.astype("<i8"), runs.counts)
@@ -205,7 +226,7 @@ class Masks(Geometry):
 
     @classmethod
     def split_bytes(cls, content: memoryview) -> tuple["Masks", memoryview]:
-        """The masks of the first block, and what follows it.
+        """Decode the masks of the first block, and return the bytes after it.
 
         >>> block = Masks.from_pixels(np.eye(3, dtype=bool)[None]).to_bytes()
         >>> masks, rest = Masks.split_bytes(memoryview(block + b"more"))
@@ -221,7 +242,7 @@ class Masks(Geometry):
 
     @classmethod
     def of(cls, values: Any) -> "Masks":
-        """Masks however they were written."""
+        """Build masks from any accepted form: `Masks`, pixels or COCO's run lengths."""
         if isinstance(values, Masks):
             return values
         if is_array(values):
@@ -232,7 +253,7 @@ class Masks(Geometry):
 
     @classmethod
     def concatenate(cls, parts: Sequence["Masks"]) -> "Masks":
-        """The masks of all parts."""
+        """Concatenate masks."""
         return parts[0] if len(parts) == 1 else cls(runs=_compiled.Masks.concatenate([part.runs for part in parts]))
 
     def __len__(self) -> int:
@@ -243,18 +264,18 @@ class Masks(Geometry):
 
     @property
     def arrays(self) -> tuple[Array, ...]:
-        """Compressed run lengths, and where each mask begins among them."""
+        """Compressed run lengths, and the offset of each mask."""
         return self.runs.counts, self.runs.start
 
     def take(self, rows: Any) -> Self:
-        """Some of the masks."""
+        """Select masks. `rows`: indices, or one flag per row."""
         rows = np.asarray(rows)
         index = np.flatnonzero(rows) if rows.dtype == bool else rows.astype(np.int64)
         polygons = None if self.polygons is None else self.polygons.take(index)
         return replace(self, runs=self.runs.take(np.ascontiguousarray(index)), polygons=polygons)
 
     def rle(self) -> list[dict[str, Any]]:
-        """The masks as COCO's files have them: `size`, and `counts` as text."""
+        """The masks as in COCO's files: dicts with `size`, and `counts` as text."""
         text, start = self.runs.counts.tobytes().decode("ascii"), self.runs.start.tolist()
         return [
             {"size": size, "counts": text[start[row] : start[row + 1]]}
@@ -262,22 +283,22 @@ class Masks(Geometry):
         ]
 
     def pixels(self, row: int) -> NDArray[np.uint8]:
-        """The pixels of a mask, 0 and 1. Shape (H, W)."""
+        """The pixels of one mask, 0 and 1. Shape (H, W)."""
         pixels: NDArray[np.uint8] = self.runs.pixels(row)
         return pixels
 
     def areas(self, protocol: Protocol, like: Array | None = None) -> Array:  # noqa: ARG002
-        """The number of pixels. Shape (N,)."""
+        """Number of pixels of each mask. Shape (N,)."""
         area = convert(self.runs.area.astype(np.float64), like=np.zeros(0) if like is None else like)
         return namespace(area).astype(area, float_dtype(area))
 
     def outer_boxes(self) -> Array:
-        """The smallest box around the pixels that are on. Shape (N, 4)."""
+        """The smallest box around the pixels: left, top, right, bottom. Shape (N, 4)."""
         box = self.runs.box.astype(np.float64)
         return np.concatenate([box[:, :2], box[:, :2] + box[:, 2:]], axis=1)
 
     def sketch(self, row: int) -> Sketch:
-        """The outlines of the parts and of their holes, along the edges of pixels."""
+        """The outlines of the parts and their holes, along the edges of pixels."""
         from boxscore.data.geometry.outlines import trace
 
         parts = trace(self.pixels(row))
@@ -298,7 +319,7 @@ class Masks(Geometry):
 
     @staticmethod
     def similarity(shape: Mask, truth: Mask, *, is_crowd: bool, protocol: Protocol) -> float:
-        """IoU of two masks, or the smaller one of that and the IoU of their boundaries.
+        """IoU of two masks; for "boundary", the minimum of that and the IoU of their boundaries.
 
         >>> protocol = Protocol.named("coco", iou_type="segm")
         >>> one, other = Masks.from_pixels([np.eye(2, dtype=bool), np.ones((2, 2), bool)]).shapes(protocol)
@@ -313,15 +334,15 @@ class Masks(Geometry):
         if shape.pixels.shape != truth.pixels.shape:
             return -1.0  # as in COCO
         iou = _iou(shape.pixels, truth.pixels, is_crowd=is_crowd)
-        # As in the reference of boundary IoU: a crowd has no boundary that one of its objects would have, too.
+        # As in the reference of boundary IoU: an object in a crowd doesn't share the crowd's boundary.
         if protocol.iou_type != "boundary" or is_crowd or shape.boundary is None or truth.boundary is None:
             return iou
         return min(iou, _iou(shape.boundary, truth.boundary, is_crowd=False))
 
     def gatherer(self, protocol: Protocol, like: Array) -> RowGatherer:
-        """Of pixels, those of boundaries or the same again, outer boxes and sizes.
+        """Make a gatherer of pixels, pixels of boundaries (if not needed, the same pixels), outer boxes and sizes.
 
-        Shapes (N, D, P), (N, D, P), (N, D, 4), (N, D, 2): pixels stand row by row, off behind the last.
+        Shapes (N, D, P), (N, D, P), (N, D, 4), (N, D, 2). Pixels are in row-major order, padded with 0.
         """
         is_boundary = protocol.iou_type == "boundary"
         gather_sizes = gatherer_of((self.outer_boxes(), self.runs.sizes.astype(np.float64)), like)
@@ -368,8 +389,8 @@ class Masks(Geometry):
 def iou_of_pixels(pixels_NDP: Array, truth_NGP: Array, *, is_crowd_NG: Array | None = None) -> Array:
     """IoU of every detection with every truth of its image, from pixels 0 and 1 in floats; 0 for empty masks.
 
-    Counts of pixels are sums of products, which are exact. Shapes (N, D, P) and (N, G, P); gives (N, D, G) in the
-    widest float there is. Where one side has more pixels, those of the other side are off.
+    Counts of pixels are sums of products, which are exact. Shapes (N, D, P) and (N, G, P) to (N, D, G), in the widest
+    float of the device. If P differs, the shorter side is padded with 0.
     """
     xp = namespace(pixels_NDP)
     real = float_dtype(pixels_NDP)
@@ -388,7 +409,7 @@ def iou_of_pixels(pixels_NDP: Array, truth_NGP: Array, *, is_crowd_NG: Array | N
 def boundary_of(pixels: NDArray[Any], ratio: float) -> NDArray[np.bool_]:
     """The pixels near the outline of a mask, or near the border of the image (Cheng et al. 2021). Shape (H, W).
 
-    Near is at most round(ratio x diagonal) pixels away, along the longer axis, and at least one.
+    Near means a distance of at most round(ratio x diagonal) pixels, and at least 1, in the maximum norm.
 
     >>> boundary_of(np.ones((5, 5), bool), 0.02).sum()
     np.int64(16)
@@ -412,7 +433,7 @@ def _iou(pixels: NDArray[np.bool_], truth: NDArray[np.bool_], *, is_crowd: bool)
 
 
 def _numbers(part: Any, row: int) -> NDArray[np.float64]:
-    """The numbers of a polygon."""
+    """Convert a polygon to a flat array of numbers."""
     try:
         return np.asarray(part, np.float64).reshape(-1)
     except (TypeError, ValueError):
@@ -420,7 +441,7 @@ def _numbers(part: Any, row: int) -> NDArray[np.float64]:
 
 
 def without_channel(masks: Array) -> Array:
-    """Remove the axis of channels of masks as Mask R-CNN has them, (N, 1, H, W)."""
+    """Remove the channel axis of masks (N, 1, H, W), as in Mask R-CNN; other arrays stay unchanged."""
     shape = shape_of(masks)
     return masks[:, 0] if len(shape) == 4 and shape[1] == 1 else masks
 
@@ -436,13 +457,13 @@ def check_are_pixels(masks: Array) -> None:
 
 
 def _as_bytes(pixels: Any) -> NDArray[np.uint8]:
-    """Pixels in host memory, one byte each."""
+    """Copy pixels to host memory, one byte each."""
     check_are_pixels(pixels)
     return np.ascontiguousarray(to_numpy(pixels)).view(np.uint8)
 
 
 def _sizes(sizes: Any, num: int) -> NDArray[np.int64]:
-    """Height and width of each mask, from one for all or one for each. Shape (N, 2)."""
+    """Height and width of each mask, from one pair for all or one for each. Shape (N, 2)."""
     given = np.asarray(sizes)
     if given.dtype.kind not in "iu" and given.size:
         raise InputError(f"`sizes` must be integers, height and width; got {given.dtype}")
@@ -453,7 +474,7 @@ def _sizes(sizes: Any, num: int) -> NDArray[np.int64]:
 
 
 def _in_rows(make: Callable[..., Any], *arguments: Any) -> Any:
-    """What compiled code makes of masks; its errors name the row."""
+    """Call a compiled constructor, and convert its errors to `RowError`."""
     try:
         return make(*arguments)
     except _compiled.MaskError as error:

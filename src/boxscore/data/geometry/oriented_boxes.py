@@ -1,4 +1,4 @@
-"""Oriented boxes: corners or angles, checks, exact IoU of convex quadrilaterals, and ProbIoU.
+"""Oriented boxes: corners or angles, validation, exact IoU of convex quadrilaterals, and ProbIoU.
 
 Dimensions: N images, D detections, G truths.
 """
@@ -32,25 +32,32 @@ EPSILON = 1e-7
 """As in Ultralytics' `batch_probiou`."""
 
 ROUNDING = 1 + 1e-12
-"""What rounding may add to an area: a box is no larger than the upright box around it, but for that."""
+"""Tolerance for rounding: a shared area is at most the overlap of the outer boxes, times this."""
 
 
 class OrientedBox(NamedTuple):
-    """One box, measured."""
+    """One box, as the sequential engine compares it."""
 
     corners: tuple[tuple[float, float], ...]
-    """Four, of positive direction."""
+    """Four corners, which turn from x to y."""
     outer: tuple[float, float, float, float]
-    """The upright box around it: left, top, right, bottom."""
+    """The upright box around the corners: left, top, right, bottom."""
     surface: float
-    """The area of the corners."""
+    """The area within the corners."""
     gaussian: tuple[float, ...]
-    """Centre, variances of x and y, covariance, determinant."""
+    """The normal distribution of ProbIoU: centre, variances of x and y, covariance, determinant."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class OrientedBoxes(Geometry):
     """Boxes at any angle: rectangles with an angle, or convex quadrilaterals.
+
+    Args:
+        box: Boxes in `box_format`. Shape (N, 8) or (N, 4, 2) for corners; (N, 5) with an angle.
+        box_format: The format of `box`; default: "xyxyxyxy", four corners.
+
+    Raises:
+        InputError: A box is invalid, such as corners that are not convex.
 
     >>> protocol = Protocol.named("coco", iou_type="obb")
     >>> OrientedBoxes(box=[[10, 10, 4, 2, 30]], box_format="cxcywha:degrees").areas(protocol).tolist()
@@ -65,7 +72,7 @@ class OrientedBoxes(Geometry):
     pairs_per_batch: ClassVar[int | None] = 2**18  # up to 8 corners per pair
 
     box: Array
-    """Shape (N, 8) for xyxyxyxy, (N, 5) with an angle; (N, 4, 2) is accepted for corners."""
+    """Boxes in `box_format`. Shape (N, 8) for corners, (N, 5) with an angle."""
     box_format: BoxFormat = "xyxyxyxy"
 
     def __post_init__(self) -> None:
@@ -92,11 +99,11 @@ class OrientedBoxes(Geometry):
         return (self.box,)
 
     def take(self, rows: Any) -> Self:
-        """Some of the boxes."""
+        """Select boxes. `rows`: indices, or one flag per row."""
         return replace(self, box=take_rows(self.box, rows))
 
     def corners(self) -> NDArray[np.float64]:
-        """The corners x1, y1, …, x4, y4, turning from x to y, in host memory. Shape (N, 8).
+        """The corners x1, y1, …, x4, y4, which turn from x to y, in host memory. Shape (N, 8).
 
         >>> OrientedBoxes(box=[[2, 1, 4, 2, 0]], box_format="cxcywha:radians").corners().tolist()
         [[0.0, 0.0, 4.0, 0.0, 4.0, 2.0, 0.0, 2.0]]
@@ -105,7 +112,7 @@ class OrientedBoxes(Geometry):
         return corners
 
     def rectangles(self) -> NDArray[np.float64]:
-        """Centre, width, height and angle in radians, of the least rectangle around corners. Shape (N, 5)."""
+        """Centre, width, height and angle in radians; for corners, the smallest rectangle around them. Shape (N, 5)."""
         rectangles: NDArray[np.float64] = self._compiled(is_probabilistic=False).rectangles()
         return rectangles
 
@@ -142,7 +149,7 @@ class OrientedBoxes(Geometry):
 
     @staticmethod
     def similarity(shape: OrientedBox, truth: OrientedBox, *, is_crowd: bool, protocol: Protocol) -> float:
-        """IoU of two boxes, or ProbIoU.
+        """IoU or ProbIoU of two boxes.
 
         >>> protocol = Protocol.named("coco", iou_type="obb")
         >>> one, other = OrientedBoxes(box=[[0, 0, 2, 0, 2, 2, 0, 2], [1, 0, 3, 0, 3, 2, 1, 2]]).shapes(protocol)
@@ -163,7 +170,10 @@ class OrientedBoxes(Geometry):
         return shared / (shape.surface if is_crowd else shape.surface + truth.surface - shared)
 
     def gatherer(self, protocol: Protocol, like: Array) -> RowGatherer:
-        """Of corners, outer boxes and areas, (N, D, 8), (N, D, 4), (N, D); or of distributions, (N, D, 6)."""
+        """Make a gatherer of corners, outer boxes and areas; for ProbIoU, of normal distributions.
+
+        Shapes (N, D, 8), (N, D, 4), (N, D); or (N, D, 6).
+        """
         compiled = self._compiled(is_probabilistic=False)
         if protocol.iou_type == "probiou":
             return gatherer_of([as_widest_float(compiled.gaussians(), like)], like)
@@ -181,13 +191,13 @@ class OrientedBoxes(Geometry):
 
 
 def bounds_of(box: NDArray[np.float64], box_format: BoxFormat) -> NDArray[np.float64]:
-    """The upright boxes around boxes that nobody has validated: left, top, right, bottom. Shape (N, 4)."""
+    """The upright boxes around boxes, which need not be valid: left, top, right, bottom. Shape (N, 4)."""
     bounds: NDArray[np.float64] = _compiled.OrientedBoxes(compact(box), _FORMATS[box_format], False).measured()[1]
     return bounds
 
 
 def faults_of(box: NDArray[np.float64], box_format: BoxFormat) -> dict[str, NDArray[np.bool_]]:
-    """Which boxes are invalid, by the kind of fault; only kinds that occur. Shapes (N,)."""
+    """Whether each box is invalid, by kind of fault; only kinds that occur. Shape (N,) each."""
     faults = _compiled.OrientedBoxes(compact(box), _FORMATS[box_format], False).faults(LARGEST_SIDE)
     return {
         kind.name: faults == kind.value
@@ -197,7 +207,7 @@ def faults_of(box: NDArray[np.float64], box_format: BoxFormat) -> dict[str, NDAr
 
 
 def pairwise_oriented_iou(columns: Sequence[Array], truth_columns: Sequence[Array], is_crowd_NG: Array) -> Array:
-    """IoU from corners, outer boxes and areas; with a crowd relative to the detection's own area. Shape (N, D, G)."""
+    """IoU from corners, outer boxes and areas; with a crowd, relative to the detection's area. Shape (N, D, G)."""
     corner_ND8, outer_ND4, area_ND = columns
     truth_corner_NG8, truth_outer_NG4, truth_area_NG = truth_columns
     xp = namespace(corner_ND8)
@@ -229,7 +239,7 @@ def pairwise_probiou(gaussian_ND6: Array, truth_NG6: Array) -> Array:
     truth_x, truth_y, truth_xx, truth_yy, truth_xy, other = (truth_NG6[:, None, :, i] for i in range(6))
     xx, yy, xy, dx, dy = xx + truth_xx, yy + truth_yy, xy + truth_xy, x - truth_x, y - truth_y
     determinant = xx * yy - xy * xy
-    determinant = xp.maximum(determinant, xp.zeros_like(determinant))  # rounding: theirs would be no number
+    determinant = xp.maximum(determinant, xp.zeros_like(determinant))  # rounding; Ultralytics' would be NaN
     divisor = determinant + EPSILON
     of_means = (xx * (dy * dy) + yy * (dx * dx)) / divisor * 0.25 + xy * (-dx) * dy / divisor * 0.5
     of_shapes = xp.log(determinant / (4 * xp.sqrt(own * other) + EPSILON) + EPSILON) * 0.5
@@ -237,7 +247,7 @@ def pairwise_probiou(gaussian_ND6: Array, truth_NG6: Array) -> Array:
     low, high = xp.full_like(distance, EPSILON), xp.full_like(distance, 100.0)
     distance = xp.minimum(xp.maximum(distance, low), high)
     similarity = 1 - xp.sqrt(1 - xp.exp(-distance) + EPSILON)
-    return xp.maximum(similarity, xp.zeros_like(similarity))  # where theirs is -5e-8
+    return xp.maximum(similarity, xp.zeros_like(similarity))  # Ultralytics' may be -5e-8
 
 
 def _probiou(shape: Sequence[float], truth: Sequence[float]) -> float:
@@ -258,7 +268,7 @@ def _wanted(box_format: str) -> str:
 
 
 def _hint(shape: tuple[int, ...]) -> str:
-    """What a wrong number of columns may mean."""
+    """A hint at the format that a wrong number of columns suggests."""
     last = shape[-1] if len(shape) == 2 else 0
     if last == 8:
         return ': four corners per box are box_format="xyxyxyxy"'
@@ -272,7 +282,7 @@ def _hint(shape: tuple[int, ...]) -> str:
 
 
 def _check_rows(compiled: Any, box: Array, box_format: str) -> None:
-    """Raise `RowError` for the first row that is no box."""
+    """Raise `RowError` for the first invalid box."""
     row, fault = compiled.find_fault(LARGEST_SIDE)
     if fault == _compiled.OrientedFault.none:
         return

@@ -1,16 +1,16 @@
-"""Masks to polygons: outlines along the edges of pixels, for files that have polygons and no pixels.
+"""Convert masks to polygons along the edges of pixels, for files that store polygons instead of pixels.
 
-The polygons of a mask, drawn again by `Masks.from_polygons`, give the same pixels. Corners are traced, not single
-edges: on each horizontal line of the grid, corners in order are the ends of horizontal edges, two by two, and on each
-vertical line those of vertical edges. So an outline is a walk that takes a horizontal and a vertical edge in turn.
+`Masks.from_polygons` converts the polygons back to the same pixels. Corners are traced, not single edges: on each
+horizontal line of the grid, each two consecutive corners are the ends of a horizontal edge, and on each vertical line
+the ends of a vertical edge. So an outline is a walk along horizontal and vertical edges in turn.
 
     a mask      its corners         the walk
     # # .       0 - - - 1           0 -> 1 -> 3 -> 2 -> 5 -> 4 -> 0
     # . .       |   2 - 3
                 4 - 5
 
-Where two pixels touch at a corner alone, two corners are at one point, and each belongs to one of the pixels: the
-pixels of a part of a mask are connected by edges.
+If two pixels touch only at a corner, two corners are at one point, one for each pixel: the pixels of a part of a mask
+are connected by edges.
 """
 
 from collections.abc import Sequence
@@ -26,16 +26,16 @@ Flags = NDArray[np.bool_]
 Indices = NDArray[np.int64]
 
 _PAIRS_AT_ONCE = 1 << 20
-"""How many distances between corners are computed together."""
+"""Number of distances between corners that are computed at once."""
 
 
 class _Corners(NamedTuple):
-    """The corners of outlines, by row and then by column. C corners."""
+    """The corners of outlines, ordered by row and then by column. Shape (C,) each."""
 
     x: Indices
     y: Indices
     is_outer: Flags
-    """Whether the pixel below and to the right of the corner is on."""
+    """Whether the pixel below and to the right of the corner is set."""
     across: Indices
     """The other end of each corner's horizontal edge."""
     along: Indices
@@ -43,9 +43,9 @@ class _Corners(NamedTuple):
 
 
 def trace(pixels: NDArray[np.generic]) -> list[list[Floats]]:
-    """The outlines of the pixels that are on, part by part: first around the part, then around each of its holes.
+    """Trace the outlines of the set pixels, part by part: first around the part, then around each of its holes.
 
-    Pixels of a part are connected by edges. Outlines are x, y, x, y, …, clockwise; those of holes the other way around.
+    Pixels of a part are connected by edges. Outlines are x, y, x, y, …, clockwise; outlines of holes counterclockwise.
 
     >>> [[outline.tolist() for outline in part] for part in trace(np.array([[1, 1, 0], [1, 0, 0]]))]
     [[[0.0, 0.0, 2.0, 0.0, 2.0, 1.0, 1.0, 1.0, 1.0, 2.0, 0.0, 2.0]]]
@@ -69,7 +69,7 @@ def trace(pixels: NDArray[np.generic]) -> list[list[Floats]]:
 
 
 def _corners(is_on: Flags) -> _Corners:
-    """The corners of all outlines. `is_on`: pixels with a border that is off."""
+    """The corners of all outlines. `is_on`: pixels, with a border of unset pixels."""
     north_west, north_east = is_on[:-1, :-1], is_on[:-1, 1:]
     south_west, south_east = is_on[1:, :-1], is_on[1:, 1:]
     is_odd = north_west ^ north_east ^ south_west ^ south_east
@@ -79,7 +79,7 @@ def _corners(is_on: Flags) -> _Corners:
     y, x = (np.repeat(axis, num[num > 0]) for axis in np.nonzero(num))
     # Of two corners at one point, the first ends the edge from the west, the second begins the edge to the east.
     is_second = np.concatenate([[False], (x[1:] == x[:-1]) & (y[1:] == y[:-1])])
-    # Two pixels that fall from left to right have the north with the west; two that rise have it with the east.
+    # For pixels on a falling diagonal, north is paired with west; on a rising diagonal, north is paired with east.
     is_south = is_second ^ is_rising[y, x]
     return _Corners(
         x=x,
@@ -91,14 +91,14 @@ def _corners(is_on: Flags) -> _Corners:
 
 
 def _partners(order: Indices) -> Indices:
-    """For each corner its neighbour, if corners in this order are paired two by two."""
+    """The partner of each corner, if consecutive corners in this order form pairs."""
     partner = np.empty_like(order)
     partner[order[0::2]], partner[order[1::2]] = order[1::2], order[0::2]
     return partner
 
 
 def _walks(corners: _Corners) -> list[list[int]]:
-    """The corners of each outline, from its first one on, which is the leftmost of the topmost, to the right."""
+    """The corners of each outline, from the leftmost of its topmost corners, first to the right."""
     across, along = corners.across.tolist(), corners.along.tolist()
     is_walked = [False] * len(across)
     walks = []
@@ -139,15 +139,15 @@ def _parts(is_on: Flags, corners: _Corners, walks: Sequence[Sequence[int]]) -> l
 
     for one, other in beside.tolist():
         low, high = sorted((part(one), part(other)))
-        part_of[high] = low  # the first outline of a part is the one around it
+        part_of[high] = low  # the first outline of a part is its outer one
     return [part(outline) for outline in range(len(walks))]
 
 
 def joined(outlines: Sequence[Floats]) -> Floats:
-    """One polygon of several: each is connected with the ones before it by a line between their nearest corners.
+    """Join outlines into one polygon: a line between the nearest corners connects each with the previous ones.
 
-    The line is walked forth and back, so that it encloses nothing. Drawn with every second crossing inside, as COCO
-    does, the polygon has the pixels of all that do not overlap, without those of holes.
+    The line is walked forth and back, so that it encloses nothing. Drawn with the even-odd rule, as in COCO, the
+    polygon has the pixels of all outlines that don't overlap, without the pixels of holes.
 
     >>> joined([np.array([0.0, 0, 1, 0, 1, 1]), np.array([3.0, 1, 4, 1, 4, 2])]).tolist()
     [0.0, 0.0, 1.0, 0.0, 1.0, 1.0, 3.0, 1.0, 4.0, 1.0, 4.0, 2.0, 3.0, 1.0, 1.0, 1.0]
@@ -163,7 +163,7 @@ def joined(outlines: Sequence[Floats]) -> Floats:
 
 
 def _nearest(points: Floats, others: Floats) -> tuple[int, int]:
-    """The indices of a point and another one that are nearest to each other."""
+    """The indices of the nearest pair of a point and another point."""
     best, found = np.inf, (0, 0)
     num_at_once = max(1, _PAIRS_AT_ONCE // len(others))
     for start in range(0, len(points), num_at_once):
@@ -176,7 +176,7 @@ def _nearest(points: Floats, others: Floats) -> tuple[int, int]:
 
 
 def traced(masks: Masks, row: int) -> list[Floats]:
-    """The polygons of a mask, one per part; holes are connected with the outline of their part by a line.
+    """Trace the polygons of a mask, one per part; a line connects each hole with the outline of its part.
 
     >>> [part.tolist() for part in traced(Masks.from_pixels(np.eye(2, dtype=bool)[None]), 0)]
     [[0.0, 0.0, 1.0, 0.0, 1.0, 1.0, 0.0, 1.0], [1.0, 1.0, 2.0, 1.0, 2.0, 2.0, 1.0, 2.0]]
@@ -185,7 +185,7 @@ def traced(masks: Masks, row: int) -> list[Floats]:
 
 
 def are_same(masks: Masks, others: Masks) -> Flags:
-    """Whether masks have the same size and the same pixels, row by row. Shape (N,).
+    """Whether masks have the same size and pixels, row by row. Shape (N,).
 
     >>> are_same(Masks.from_pixels(np.eye(2, dtype=bool)[None]), Masks.from_pixels(np.ones((1, 2, 2), bool))).tolist()
     [False]

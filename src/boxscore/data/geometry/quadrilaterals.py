@@ -1,8 +1,8 @@
-"""The area that two convex quadrilaterals share: one is cut by the four edges of the other.
+"""Intersection area of two convex quadrilaterals: one is clipped by the four edges of the other.
 
-The same operations one by one as `src/core/geometry/oriented_boxes.h`, which has a drawing: once in plain numbers, once
-in arrays of pairs. There a polygon keeps one slot per corner that it may have; what it has not is a copy of a
-neighbour, which adds nothing to an area.
+Each operation is as in `src/core/geometry/oriented_boxes.h`, which has a drawing: once for single numbers,
+once for arrays of pairs. In arrays, a polygon has one slot per possible corner; unused slots repeat a neighbour, which
+adds nothing to the area.
 """
 
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ Point: TypeAlias = tuple[float, float]
 
 
 def shared_area(small: Sequence[Point], large: Sequence[Point]) -> float:
-    """The area of `small` within `large`; both are convex and turn from x to y.
+    """Area of the intersection; both polygons are convex, with corners that turn from x to y.
 
     >>> shared_area([(0, 0), (2, 0), (2, 2), (0, 2)], [(1, 0), (5, 0), (5, 4), (1, 4)])
     2.0
@@ -34,13 +34,13 @@ def _area(polygon: Sequence[Point]) -> float:
 
 
 def _cut(polygon: list[Point], start: Point, end: Point) -> list[Point]:
-    """What is inside of the line from start to end."""
+    """Clip a polygon to the inner side of the line from start to end."""
     edge_x, edge_y = end[0] - start[0], end[1] - start[1]
     distances = [edge_x * (y - start[1]) - edge_y * (x - start[0]) for x, y in polygon]
     if not polygon or min(distances) >= 0:
         return polygon
     farthest = distances.index(min(distances))
-    # From the corner that is farthest outside on.
+    # Start at the corner that is farthest outside.
     polygon = polygon[farthest:] + polygon[:farthest]
     distances = distances[farthest:] + distances[:farthest]
     inside = [index for index, distance in enumerate(distances) if distance >= 0]
@@ -58,7 +58,7 @@ def _cut(polygon: list[Point], start: Point, end: Point) -> list[Point]:
 
 
 def is_ordered(first: Sequence[Array], second: Sequence[Array]) -> Array:
-    """Whether the numbers of the first, one after the other, are at most those of the second."""
+    """Whether `first <= second` in lexicographic order, for each element of the arrays."""
     xp = namespace(first[0])
     ordered = first[-1] <= second[-1]
     for one, other in zip(first[-2::-1], second[-2::-1], strict=True):
@@ -67,7 +67,7 @@ def is_ordered(first: Sequence[Array], second: Sequence[Array]) -> Array:
 
 
 def pairwise_shared(small: Sequence[Array], large: Sequence[Array]) -> Array:
-    """`shared_area` of arrays: the eight coordinates of each side, of one shape."""
+    """`shared_area` for arrays: eight arrays of coordinates for each polygon, all of one shape."""
     xp = namespace(small[0])
     polygon = [[small[i] - small[i % 2] for i in range(axis, 8, 2)] for axis in (0, 1)]
     edges = [[large[i] - small[i % 2] for i in range(axis, 8, 2)] for axis in (0, 1)]
@@ -84,7 +84,7 @@ def pairwise_shared(small: Sequence[Array], large: Sequence[Array]) -> Array:
 
 
 def _pairwise_cut(x: Array, y: Array, start: tuple[Array, Array], end: tuple[Array, Array]) -> tuple[Array, Array]:
-    """The same cut for polygons in slots along the first axis; gives one slot more."""
+    """Clip as `_cut` does, for polygons in slots along the first axis; the result has one more slot."""
     xp = namespace(x)
     edge_x, edge_y = end[0] - start[0], end[1] - start[1]
     distance = edge_x * (y - start[1]) - edge_y * (x - start[0])
@@ -110,13 +110,13 @@ def _pairwise_cut(x: Array, y: Array, start: tuple[Array, Array], end: tuple[Arr
         kept = xp.where(seen_before & seen_after | is_whole, column, xp.where(seen_before, leaving, entry))
         ahead = xp.where(is_whole, column[0], entry)
         behind = xp.where(is_whole, column[-1], leaving)
-        # Slot 0 is outside unless all are inside: its place is that of the first crossing.
+        # Slot 0 is outside unless all are inside, so the first crossing replaces it.
         slots.append(xp.concat([ahead[None], kept[1:], behind[None]], axis=0))
     return slots[0], slots[1]
 
 
 def _crossing(xp: Namespace, x: Array, y: Array, distance: Array, is_chosen: Array, step: int) -> tuple[Array, Array]:
-    """Where the way from a chosen corner to its neighbour crosses the line; 0 where none is chosen."""
+    """The point where the edge from the chosen corner to its neighbour crosses the line; 0 if none is chosen."""
     other_x, other_y, other = (_wrapped(xp, column, step) for column in (x, y, distance))
     share = distance / xp.where(is_chosen, distance - other, xp.ones_like(distance))
     zero = xp.zeros_like(x)
@@ -127,12 +127,12 @@ def _crossing(xp: Namespace, x: Array, y: Array, distance: Array, is_chosen: Arr
 
 
 def _wrapped(xp: Namespace, column: Array, step: int) -> Array:
-    """The neighbour of each slot, a step before or behind it."""
+    """The neighbour of each slot, `step` slots after it (negative: before), cyclic."""
     return xp.concat([column[step:], column[:step]], axis=0)
 
 
 def _rolled(xp: Namespace, column: Array, amount: Array) -> Array:
-    """The slots of each pair from an index on, and then those before it."""
+    """Rotate the slots of each pair, so that slot `amount` becomes the first."""
     for bit in (4, 2, 1):
         if bit < column.shape[0]:
             is_on = amount >= bit
@@ -142,7 +142,7 @@ def _rolled(xp: Namespace, column: Array, amount: Array) -> Array:
 
 
 def _running_any(xp: Namespace, flags: Array) -> Array:
-    """Whether a slot, or one before it, has a flag."""
+    """Whether a slot, or any slot before it, has a flag."""
     rows: list[Any] = [flags[0]]
     for i in range(1, flags.shape[0]):
         rows.append(rows[-1] | flags[i])
@@ -150,6 +150,6 @@ def _running_any(xp: Namespace, flags: Array) -> Array:
 
 
 def _shifted(xp: Namespace, flags: Array, step: int) -> Array:
-    """The flags of the slots before (1) or behind (-1); False where there is none."""
+    """The flag of the previous (1) or the next (-1) slot; False at the ends."""
     nothing = xp.zeros_like(flags[:1])
     return xp.concat([nothing, flags[:-1]], axis=0) if step == 1 else xp.concat([flags[1:], nothing], axis=0)
