@@ -459,6 +459,9 @@ class Truths(Shapes):
         """The kind of each truth under a protocol, uint8, on the device of the shapes; None: all regular. Shape (G,).
 
         A regular truth with nothing to compare, such as keypoints without labelled points, is difficult.
+
+        Args:
+            protocol: The rules, which decide the kind of truths that are marked `ignore`.
         """
         kind = None if self.kind is None else kinds_under(self.kind, protocol)
         if self.ignore is not None:

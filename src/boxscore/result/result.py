@@ -64,6 +64,19 @@ class Result(Mapping[str, float]):
     - `map_small`, …: in each area range but the first.
     - `mar_1`, …: for each limit; `mar` without a limit.
     - `mar_small`, …: in each area range but the first.
+
+    Args:
+        numbers: The numbers by name.
+        per_threshold: `map` at each IoU threshold.
+        per_class: The numbers of each class.
+        curves: Precision, recall and scores.
+        protocol: The rules behind the numbers.
+        iou_dtype: The precision in which IoUs were computed.
+        lazy_tally: The verdicts; None: not retained.
+        inputs: The evaluated detections and truths; None: not retained.
+        num_invalid: Number of invalid detections that were dropped.
+        num_given: Number of input detections; None: unknown.
+        stored: Facts about the inputs, if `inputs` is None.
     """
 
     numbers: Mapping[str, float]
@@ -507,13 +520,21 @@ class Result(Mapping[str, float]):
         return plots.draw_scores(self.scores(bins=bins, iou=iou))
 
     def plot_confusion(self, **options: Any) -> "Figure":
-        """Plot the confusion matrix. `options`: the arguments of `confusion`."""
+        """Plot the confusion matrix.
+
+        Args:
+            **options: The arguments of `confusion`.
+        """
         from boxscore.report import plots
 
         return plots.draw_confusion(self.confusion(**options))
 
     def plot_errors(self, **options: Any) -> "Figure":
-        """Plot the AP that fixing each type of error would add. `options`: the arguments of `errors`."""
+        """Plot the AP that fixing each type of error would add.
+
+        Args:
+            **options: The arguments of `errors`.
+        """
         from boxscore.report import plots
 
         return plots.draw_errors(self.errors(**options))
@@ -607,7 +628,14 @@ class Result(Mapping[str, float]):
         return html.make_report({name: self}, path, title=title, intervals=intervals, gallery=gallery)
 
     def inputs_for(self, purpose: str) -> Inputs:
-        """The evaluated detections and truths. Raise `InputError`, which names `purpose`, if they were not retained."""
+        """The evaluated detections and truths.
+
+        Args:
+            purpose: The method that needs them, for the error.
+
+        Raises:
+            InputError: They were not retained.
+        """
         if self.inputs is None:
             raise InputError(
                 f"{purpose} needs the detections and truths, and this result has only verdicts: a metric discards its "

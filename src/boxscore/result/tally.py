@@ -55,14 +55,39 @@ class Tally:
     `state` has one bit per area range for them. The other detections are hits: `is_true` and `is_counted` have one bit
     per area range and threshold. A detection takes about 20 bytes, a truth 9. `verdict` unpacks all bits.
 
-    `match` makes tallies; `empty`, `from_verdicts` and `from_hits` are its other constructors. The fields below are the
-    arguments of the default constructor, which does not validate them.
+    `match` makes tallies. The constructor does not validate its arguments; the fields describe them in detail.
+
+    Args:
+        protocol: The protocol of the verdicts.
+        image: Image ids. Shape (D,).
+        label: Labels. Shape (D,).
+        score: Scores. Shape (D,).
+        tier: The index of the first limit that includes each detection. Shape (D,).
+        state: Bits of detections that are not hits. Shape (D,).
+        is_true: Bits of hits: true positive. Shape (H, W).
+        is_counted: Bits of hits: true or false positive. Shape (H, W).
+        classes: All labels, ascending. Shape (K,).
+        truth_image: Image ids of truths. Shape (G,).
+        truth_label: Labels of truths. Shape (G,).
+        truth_state: Bits of truths: the area ranges in which they count. Shape (G,).
+        class_names: Class names by label.
+        class_groups: The group of each class by label.
+        iou_dtype: The precision in which IoUs were computed.
+        similarity: Similarities of true positives in the first cell, for `olrp`. Shape (H,).
+        listed_image: The ids of all images, for extra numbers. Shape (N,).
+        jaccard: Counts of the Jaccard index, for `ji`. Shape (N, S, 3).
+        invalid_image: The images of dropped invalid detections. Shape (I,).
+        row: The input row of each detection, if traced. Shape (D,).
+        taken: The input row of the truth that each detection takes, if traced. Shape (D,).
+        taken_similarity: The similarity with the taken truth, if traced. Shape (D,).
+        truth_row: The input row of each truth, if traced. Shape (G,).
 
     >>> Tally.empty(Protocol.named("voc2007"))
     Tally(0 detections, 0 truths, 0 classes, voc2007)
     """
 
     protocol: Protocol
+    """The protocol of the verdicts."""
     image: NDArray[Any]
     """Image ids, int32 or int64; they break ties of score. Shape (D,)."""
     label: NDArray[Any]
@@ -263,11 +288,20 @@ class Tally:
         return _unpack(self.is_true, shape) + _unpack(self.is_counted, shape)
 
     def is_false_in(self, area: int) -> NDArray[np.bool_]:
-        """Whether each detection is a false positive in an area range, and not a hit. Shape (D,)."""
+        """Whether each detection is a false positive in an area range, and not a hit. Shape (D,).
+
+        Args:
+            area: The index of the area range.
+        """
         return np.asarray(self.state & self.state.dtype.type(2 << area), bool)
 
     def verdict_at(self, threshold: int, area: int = 0) -> NDArray[np.uint8]:
-        """The verdicts in one cell, by the indices of its threshold and area range. Shape (D,)."""
+        """The verdicts in one cell. Shape (D,).
+
+        Args:
+            threshold: The index of the threshold.
+            area: The index of the area range.
+        """
         cell = area * len(self.protocol.thresholds) + threshold
         word, bit = cell // 64, np.uint64(cell % 64)
         plain = (self.state >> self.state.dtype.type(area + 1)) & self.state.dtype.type(1)
@@ -321,11 +355,19 @@ class Tally:
         return self.images if self.listed_image is None else np.union1d(self.images, self.listed_image)
 
     def without(self, images: NDArray[Any]) -> "Tally":
-        """Remove some images, with their detections and truths."""
+        """Remove some images, with their detections and truths.
+
+        Args:
+            images: The ids of the images to remove.
+        """
         return self._where(lambda column: np.isin(column, images, invert=True))
 
     def within(self, images: NDArray[Any]) -> "Tally":
-        """Select some images, with their detections and truths."""
+        """Select some images, with their detections and truths.
+
+        Args:
+            images: The ids of the images to keep.
+        """
         return self._where(lambda column: np.isin(column, images))
 
     def _where(self, is_kept: Callable[[NDArray[Any]], NDArray[np.bool_]]) -> "Tally":
@@ -344,7 +386,11 @@ class Tally:
         return replace(self._take(np.flatnonzero(is_kept(self.image))), **truths, **images)
 
     def listing(self, images: Iterable[int]) -> "Tally":
-        """Add images without detections and truths to `listed_image`; no effect if that is None."""
+        """Add images without detections and truths to `listed_image`; no effect if that is None.
+
+        Args:
+            images: Image ids; ids that are already listed are skipped.
+        """
         if self.listed_image is None:
             return self
         new = np.setdiff1d(np.array([*images], np.int64), self.listed_image)
@@ -386,7 +432,11 @@ class Tally:
         return self.in_order(order_by(self.label, -self.score, self.image))
 
     def in_order(self, order: NDArray[np.int64]) -> "Tally":
-        """Reorder the detections."""
+        """Reorder the detections.
+
+        Args:
+            order: The index of each row's detection. Shape (D,).
+        """
         return self._take(order)
 
     def _take(self, rows: NDArray[np.int64]) -> "Tally":
@@ -400,7 +450,12 @@ class Tally:
         return replace(self, **columns, similarity=None if self.similarity is None else self.similarity[hits])
 
     def traced_to(self, row: NDArray[np.int64] | None, truth_row: NDArray[np.int64] | None) -> "Tally":
-        """Map the traced input rows to rows of other tables: row `i` becomes `row[i]`; None: row `i`."""
+        """Map the traced input rows to rows of other tables.
+
+        Args:
+            row: The new row of each input row of detections; None: unchanged.
+            truth_row: The new row of each input row of truths; None: unchanged.
+        """
         columns: dict[str, Any] = {}
         if row is not None and self.row is not None:
             columns["row"] = row[self.row]

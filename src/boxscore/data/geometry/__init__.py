@@ -66,7 +66,11 @@ class Geometry(ABC):
 
     @abstractmethod
     def take(self, rows: Any) -> Self:
-        """Select rows. `rows`: indices, or one flag per row, in host memory."""
+        """Select rows.
+
+        Args:
+            rows: Indices, or one flag per row, in host memory.
+        """
 
     def is_blank(self, protocol: Protocol) -> Array | None:  # noqa: ARG002
         """Whether each row has nothing to compare, in host memory; None: no row is blank. Shape (N,).
@@ -88,7 +92,9 @@ class Geometry(ABC):
     def areas(self, protocol: Protocol, like: Array | None = None) -> Array:
         """The area of each shape, which decides its area range. Shape (N,).
 
-        In the widest float of the library and device of `like`; default: of the columns.
+        Args:
+            protocol: The rules, such as how boxes count pixels.
+            like: An array of the library and device of the result, in its widest float; default: the columns.
         """
 
     @abstractmethod
@@ -96,7 +102,11 @@ class Geometry(ABC):
         """The smallest upright box around each shape: left, top, right, bottom. Shape (N, 4)."""
 
     def sketch(self, row: int) -> Sketch:
-        """The lines of one shape for a picture; by default, the outer box."""
+        """The lines of one shape for a picture; by default, the outer box.
+
+        Args:
+            row: The index of the shape.
+        """
         left, top, right, bottom = to_numpy(self.take([row]).outer_boxes())[0].tolist()
         return Sketch(outlines=[np.array([[left, top], [right, top], [right, bottom], [left, bottom]], np.float64)])
 
@@ -111,14 +121,24 @@ class Geometry(ABC):
     @staticmethod
     @abstractmethod
     def similarity(shape: Any, truth: Any, *, is_crowd: bool, protocol: Protocol) -> float:
-        """Similarity of a detection and a truth, each an element of `shapes`."""
+        """Similarity of a detection and a truth.
+
+        Args:
+            shape: The detection, an element of `shapes`.
+            truth: The truth, an element of `shapes`.
+            is_crowd: Whether the truth is a crowd or a group.
+            protocol: The rules, which select the similarity.
+        """
 
     @abstractmethod
     def gatherer(self, protocol: Protocol, like: Array) -> RowGatherer:
         """Make a function that gathers the shapes of a mini-batch for the parallel engine, as `pairwise` takes them.
 
-        Its arrays are in the library and on the device of `like`. A row may be gathered several times, unless
-        `pairs_per_batch` is None.
+        A row may be gathered several times, unless `pairs_per_batch` is None.
+
+        Args:
+            protocol: The rules, which select the similarity.
+            like: An array of the library and device of the gathered arrays.
         """
 
     @staticmethod
@@ -128,7 +148,14 @@ class Geometry(ABC):
     ) -> Array:
         """Similarity of every detection with every truth of its image, from the columns of a mini-batch.
 
-        Shapes (N, D, ...), (N, G, ...) and (N, G) to (N, D, G).
+        Args:
+            columns: The gathered columns of the detections. Shape (N, D, ...) each.
+            truth_columns: The gathered columns of the truths. Shape (N, G, ...) each.
+            is_crowd: Whether each truth is a crowd or a group. Shape (N, G).
+            protocol: The rules, which select the similarity.
+
+        Returns:
+            The similarities. Shape (N, D, G).
         """
 
 

@@ -228,6 +228,9 @@ class Masks(Geometry):
     def split_bytes(cls, content: memoryview) -> tuple["Masks", memoryview]:
         """Decode the masks of the first block, and return the bytes after it.
 
+        Args:
+            content: One or more concatenated blocks of `to_bytes`.
+
         >>> block = Masks.from_pixels(np.eye(3, dtype=bool)[None]).to_bytes()
         >>> masks, rest = Masks.split_bytes(memoryview(block + b"more"))
         >>> masks.runs.area.tolist(), bytes(rest)
@@ -242,7 +245,11 @@ class Masks(Geometry):
 
     @classmethod
     def of(cls, values: Any) -> "Masks":
-        """Build masks from any accepted form: `Masks`, pixels or COCO's run lengths."""
+        """Build masks from any accepted form.
+
+        Args:
+            values: `Masks`, pixels as in `from_pixels`, or COCO's run lengths as in `from_rle`.
+        """
         if isinstance(values, Masks):
             return values
         if is_array(values):
@@ -253,7 +260,11 @@ class Masks(Geometry):
 
     @classmethod
     def concatenate(cls, parts: Sequence["Masks"]) -> "Masks":
-        """Concatenate masks."""
+        """Concatenate masks.
+
+        Args:
+            parts: One or more masks.
+        """
         return parts[0] if len(parts) == 1 else cls(runs=_compiled.Masks.concatenate([part.runs for part in parts]))
 
     def __len__(self) -> int:
@@ -283,7 +294,11 @@ class Masks(Geometry):
         ]
 
     def pixels(self, row: int) -> NDArray[np.uint8]:
-        """The pixels of one mask, 0 and 1. Shape (H, W)."""
+        """The pixels of one mask, 0 and 1. Shape (H, W).
+
+        Args:
+            row: The index of the mask.
+        """
         pixels: NDArray[np.uint8] = self.runs.pixels(row)
         return pixels
 
