@@ -1,4 +1,4 @@
-"""Why the numbers are what they are, and how sure they are. One file for each question."""
+"""Analyses of results: causes of the numbers, and their uncertainty. One file per question."""
 
 from boxscore._support.lazy_names import lazy_names
 

@@ -1,7 +1,7 @@
-"""The bootstrap: every number again, on images drawn with replacement, from verdicts that stand as they are.
+"""The bootstrap: every number again, on images drawn with replacement, from the verdicts of one matching.
 
-An image is drawn with all of its detections and truths, as images are what a data set is a sample of. The numbers of a
-resample are, bit for bit, those of data in which each image is repeated as often as it was drawn.
+An image is drawn with all of its detections and truths, since a dataset is a sample of images. The numbers of a
+resample equal, bit for bit, the numbers of a dataset that repeats each image as often as it was drawn.
 """
 
 from collections.abc import Mapping
@@ -26,18 +26,18 @@ from boxscore.result.summary import Confidence, Interval
 from boxscore.result.tally import Tally
 
 MAX_LANES = 8
-"""Resamples that are computed side by side; `python -m benchmarks.bootstrap one-lane` measures what that buys."""
+"""Number of resamples computed side by side; `python -m benchmarks.bootstrap one-lane` measures the benefit."""
 
 
 class Run(NamedTuple):
-    """How resamples are computed, which changes no bit."""
+    """How resamples are computed. It doesn't change any bit."""
 
     num_threads: int
     max_lanes: int
 
 
 class Plan(NamedTuple):
-    """How often images are drawn, from which seed, and how much of what comes out an interval holds."""
+    """Number of resamples, their seed, and the confidence level of intervals."""
 
     resamples: int
     seed: int
@@ -45,7 +45,7 @@ class Plan(NamedTuple):
 
     @classmethod
     def checked(cls, resamples: int, seed: int, level: float) -> "Plan":
-        """The plan, or `InputError`."""
+        """Validate the values; raise `InputError` for invalid ones."""
         whole: tuple[tuple[str, object, int], ...] = (("resamples", resamples, 2), ("seed", seed, 0))
         for name, value, low in whole:
             if isinstance(value, bool) or not isinstance(value, Integral) or not low <= int(value) < 2**63:
@@ -57,10 +57,10 @@ class Plan(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Samples:
-    """The numbers of every resample. NaN: undefined in that one, as no image with such a truth was drawn."""
+    """The numbers of every resample. NaN: undefined, because no image with such a truth was drawn."""
 
     numbers: Mapping[str, Floats]
-    """Under their names, each of shape (S,)."""
+    """Numbers by name. Shape (S,) each."""
     ap: Floats
     """Average precision of each class, mean over thresholds. Shape (S, K)."""
     ar: Floats
@@ -69,8 +69,9 @@ class Samples:
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class ClassIntervals:
-    """How sure the numbers of each class are, in columns. NaN marks a class without truths, or with truths in one image
-    only. Each of shape (K,).
+    """Confidence intervals of the numbers of each class, in columns. Shape (K,) each.
+
+    NaN marks a class without truths, or with all truths in one image.
     """
 
     label: Ints
@@ -85,16 +86,16 @@ class ClassIntervals:
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False)
 class Intervals:
-    """How sure each number is: where it would lie, by and large, on other images of the same kind and as many.
+    """Confidence interval of each number: its likely range on an equally large sample of similar images.
 
-    Resamples lie above the number itself, as an image that is drawn twice repeats its hits at the same score, which a
-    curve's envelope rewards. So that is taken out: the interval is that of the samples' percentiles, moved by the
-    distance of the samples' mean from the number, and cut at 0 and 1. Samples that are undefined are left out. Where
-    all truths are in one image there is no interval (NaN): one image says nothing of others. `print` shows a table.
+    The mean of the resamples is above the number itself: an image that is drawn twice repeats its hits at the same
+    score, which a curve's envelope rewards. To remove this bias, the interval spans percentiles of the samples, shifted
+    so that their mean is the number, and clipped to 0 and 1. Undefined samples are excluded. If all truths are in one
+    image, the interval is NaN: one image says nothing about others. `print` shows a table.
     """
 
     numbers: Mapping[str, float]
-    """What was measured."""
+    """The measured numbers."""
     low: Mapping[str, float]
     """The lower end of each number's interval."""
     high: Mapping[str, float]
@@ -102,21 +103,21 @@ class Intervals:
     error: Mapping[str, float]
     """The standard error: the standard deviation of the samples."""
     per_class: ClassIntervals
-    """The same for AP and recall of each class."""
+    """Intervals of AP and recall of each class."""
     samples: Samples
-    """What all of it comes from, for statistics of your own."""
+    """The samples behind the intervals, for further statistics."""
     level: float
-    """The part of all samples that is between `low` and `high`."""
+    """The confidence level: the fraction of samples between `low` and `high`."""
     resamples: int
-    """How many resamples were drawn."""
+    """Number of resamples."""
     seed: int
     """The seed of the resamples."""
     num_images: int
-    """How many images there are, and how many are drawn for each resample."""
+    """Number of images, which is also the number of draws per resample."""
 
     @property
     def confidence(self) -> Confidence:
-        """The same in plain values, for summaries."""
+        """The intervals as Python values, for summaries."""
         classes = self.per_class
         return Confidence(
             level=self.level,
@@ -142,7 +143,7 @@ class Intervals:
 
 
 class Estimates(NamedTuple):
-    """What was measured: the named numbers, and those of each class."""
+    """The measured values: the named numbers, and AP and recall of each class."""
 
     numbers: Mapping[str, float]
     ap: Floats
@@ -150,26 +151,25 @@ class Estimates(NamedTuple):
 
 
 class Spread(NamedTuple):
-    """How samples lie around what was measured; of one shape."""
+    """Lower bound, upper bound and standard error of each estimate. All of one shape."""
 
     low: Floats
     high: Floats
     error: Floats
 
     def where(self, is_known: NDArray[np.bool_]) -> "Spread":
-        """The same where it is known, and NaN elsewhere. Shape (K,)."""
+        """The spread where `is_known`, NaN elsewhere. Shape (K,)."""
         return Spread(*(np.where(is_known, column, np.nan) for column in self))
 
     def within(self, least: float, most: float) -> "Spread":
-        """The same, cut where numbers end."""
+        """The spread with its bounds clipped to the range of the numbers."""
         return self._replace(low=np.maximum(self.low, least), high=np.minimum(self.high, most))
 
 
 class Grounds(NamedTuple):
-    """Which numbers can have an interval: those with truths in more than one image.
+    """Whether each number can have an interval: whether its truths are in more than one image.
 
-    One image is in a resample or is not. What others of its kind would have been like, nobody knows; that every
-    resample with it agrees is no sign of certainty.
+    With truths in a single image the bootstrap has no variance to estimate, so the interval would look certain.
     """
 
     numbers: NDArray[np.bool_]
@@ -179,7 +179,7 @@ class Grounds(NamedTuple):
 
 
 def grounds(tally: Tally, labels: Ints) -> Grounds:
-    """The grounds that the truths of a tally give; `labels`: ascending, with all that truths have."""
+    """Find which numbers can have an interval, by the truths of a tally. `labels`: ascending, all that truths have."""
     bit = tally.truth_state.dtype.type
 
     def is_there(area: int) -> NDArray[np.bool_]:
@@ -208,7 +208,7 @@ def grounds(tally: Tally, labels: Ints) -> Grounds:
 
 
 def intervals(tally: Tally, images: Ints, estimates: Estimates, plan: Plan, *, threads: int | None = None) -> Intervals:
-    """The intervals of all that was measured on `tally`, of which `images` are all images, ascending."""
+    """The intervals of all estimates of a tally. `images`: all image ids of the dataset, ascending."""
     samples = resample(tally, images, plan, threads=threads)
     has = grounds(tally, tally.classes)
     measured = np.array([*estimates.numbers.values()])
@@ -278,7 +278,7 @@ def _resample_extra(tally: Tally, images: Ints, plan: Plan) -> dict[str, Floats]
 def draws(num_images: int, *, resample: int, seed: int = 0) -> NDArray[np.uint16]:
     """How often each image is drawn for one resample. Shape (N,).
 
-    By SplitMix64, from a state of the seed and the number of the resample alone.
+    By SplitMix64, whose state depends only on the seed and the number of the resample.
 
     >>> draws(8, resample=0, seed=0)
     array([0, 2, 2, 0, 0, 1, 1, 2], dtype=uint16)
@@ -288,7 +288,7 @@ def draws(num_images: int, *, resample: int, seed: int = 0) -> NDArray[np.uint16
 
 
 def spread(samples: Floats, estimates: Floats, level: float) -> Spread:
-    """Where the middle part of the samples lies once their mean is the estimate. Shapes (S, K) and (K,) to (K,)."""
+    """Percentiles of the samples, shifted so that their mean is the estimate. Shapes (S, K) and (K,) to (K,)."""
     is_defined = ~np.isnan(samples)
     num = is_defined.sum(axis=0)
     rising = np.sort(samples, axis=0)  # NaN at the end
@@ -301,7 +301,7 @@ def spread(samples: Floats, estimates: Floats, level: float) -> Spread:
 
 
 def _quantile(rising: Floats, num: NDArray[np.int64], part: float) -> Floats:
-    """The quantile of the first `num` of each column, between two of them in proportion; NaN where there are none."""
+    """The quantile of the first `num` values of each column, by linear interpolation; NaN where `num` is 0."""
     place = part * np.maximum(num - 1, 0)
     below = np.floor(place).astype(np.int64)
     above = np.minimum(below + 1, np.maximum(num - 1, 0))

@@ -19,19 +19,19 @@ from boxscore.result.tally import IGNORED, TRUE
 class Calibration:
     """Mean score and precision in bins of score, at one IoU threshold. `print` shows a table.
 
-    Of all classes together, without ignored detections, in the first area range and within the largest limit. A bin
+    All classes together, without ignored detections, in the first area range and within the largest limit. A bin
     includes its lower edge, the last bin both edges. NaN marks an empty bin.
     """
 
     iou: float
     similarity: str = "IoU"
-    """What `iou` is a threshold of."""
+    """The similarity that `iou` is a threshold of."""
     edge: Floats
     """The edges of the bins, from 0 to 1. Shape (B + 1,)."""
     count: Ints
-    """Detections. Shape (B,)."""
+    """Number of detections. Shape (B,)."""
     num_true: Ints
-    """True positives. Shape (B,)."""
+    """Number of true positives. Shape (B,)."""
     mean_score: Floats
     """Shape (B,)."""
     precision: Floats
@@ -39,7 +39,7 @@ class Calibration:
     ece: float
     """Expected calibration error: the mean of |precision - mean score| over detections. NaN without detections."""
     mce: float
-    """The largest of those differences."""
+    """Maximum calibration error: the largest |precision - mean score| of any bin."""
     label: Ints
     """Shape (K,)."""
     name: tuple[str, ...]
@@ -48,7 +48,7 @@ class Calibration:
     """Expected calibration error of each class, in the same bins. NaN without detections. Shape (K,)."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON. Undefined is None."""
+        """Values for JSON; undefined is None."""
         return {
             "iou": self.iou,
             "ece": plain(self.ece),
@@ -91,7 +91,7 @@ class Calibration:
 
 
 def calibrate(result: Result, *, bins: int = 10, iou: float | None = None) -> Calibration:
-    """The calibration of a result. `iou`: any threshold; 0.5, or the protocol's first where it has no 0.5."""
+    """The calibration of a result. `iou`: any threshold; default: 0.5, or the protocol's first if it has no 0.5."""
     check_number("bins", bins, most=10_000)
     tally, t = verdicts_at(result, "calibration", iou)
     verdict = tally.verdict_at(t)

@@ -1,4 +1,4 @@
-"""Settings of claims: changes that people make, knowingly or not, to what a tool evaluates."""
+"""Settings of claims: changes that people make, knowingly or not, to the inputs or rules of a tool."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -15,26 +15,27 @@ from boxscore.protocol.protocol import Protocol
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Setting:
-    """A change that people make, knowingly or not, to what a tool evaluates."""
+    """A change that people make, knowingly or not, to the inputs or rules of a tool."""
 
     kind: str
     """Two settings of one kind exclude each other."""
     name: str
     reason: str
-    """What it does, in one sentence."""
+    """The effect of the setting, in one sentence."""
     changes: Mapping[str, Any] = field(default_factory=dict)
-    """The fields of the protocol that it changes."""
+    """The fields of the protocol that change, with their new values."""
     label_offset: int = 0
-    """What it adds to the labels of detections; those that are then no class of the truths are left out."""
+    """Number added to the labels of detections. Detections whose new label is not a class of the truths are dropped."""
     first_position: int | None = None
-    """The number of the first class, where the labels of detections are positions in the sorted labels of the truths'
-    classes; None: they are labels."""
+    """The position of the first class, if the labels of detections are positions in the sorted labels of the truths'
+    classes; None: they are labels.
+    """
     drops_images: bool = False
-    """Whether images without detections are left out."""
+    """Whether images without detections are dropped."""
 
     @property
     def changes_labels(self) -> bool:
-        """Whether the labels of detections become others."""
+        """Whether the labels of detections change."""
         return self.label_offset != 0 or self.first_position is not None
 
 
@@ -127,7 +128,7 @@ SETTINGS = (
 def apply_settings(
     detections: Detections, truths: Truths, protocol: Protocol, settings: Sequence[Setting]
 ) -> tuple[Detections, Truths, Protocol]:
-    """What is evaluated with the settings, and under which protocol."""
+    """Apply settings to the inputs and to the protocol."""
     for setting in settings:
         protocol = protocol.replace(**setting.changes)
     detections = labelled(detections, truths, settings)
@@ -137,7 +138,7 @@ def apply_settings(
 
 
 class Labels:
-    """The labels of detections, and the classes of truths that settings make of them."""
+    """The labels of detections, and the classes of truths that settings map them to."""
 
     def __init__(self, detections: Detections, truths: Truths) -> None:
         self.own = np.unique(host_ids(detections.label))
@@ -146,12 +147,12 @@ class Labels:
         self._classes = classes_of(take(detections, np.zeros(len(detections), bool)), truths)
 
     def under(self, settings: Sequence[Setting]) -> NDArray[np.int64] | None:
-        """The class of each own label, or a number that is none; None: all stay as they are. Shape (L,)."""
+        """The class of each own label, or the smallest int64 for no class; None: no label changes. Shape (L,)."""
         changing = next((each for each in settings if each.changes_labels), None)
         none, classes = np.iinfo(np.int64).min, self._classes
         if changing is None:
             is_known = np.isin(self.own, classes)
-            # as readers of files do; without names, a label that no truth has is a class without truths
+            # as file readers do; without class names, an unknown label is a class without truths
             return None if not self._has_names or is_known.all() else np.where(is_known, self.own, none)
         if changing.first_position is None:
             shifted = self.own + changing.label_offset
@@ -160,7 +161,7 @@ class Labels:
 
 
 def labelled(detections: Detections, truths: Truths, settings: Sequence[Setting]) -> Detections:
-    """The detections with the labels that settings make of them, those of them that are classes of the truths."""
+    """The detections with the labels that settings map them to, without detections whose label is then not a class."""
     labels = Labels(detections, truths)
     classes = labels.under(settings)
     if classes is None:

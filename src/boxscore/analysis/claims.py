@@ -1,4 +1,4 @@
-"""Claims: which tool, with which settings, gives a number that somebody claims."""
+"""Claims: find the tool and the settings that give a claimed number."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -22,20 +22,20 @@ from boxscore.protocol.table import PROTOCOLS
 from boxscore.result.tally import Tally
 
 MAIN_NUMBERS = ("map", "map_50", "map_75")
-"""The numbers that are called mAP, and so searched with settings; the others are searched without."""
+"""The numbers that are called mAP. They are searched with settings, all others only without."""
 
 MAIN_RULES = ("coco", "ultralytics", "voc2012", "voc2007")
 """Rules that are also searched with two settings at once."""
 
 
 MOST_SHOWN = 20
-"""How many matches a table shows."""
+"""Number of matches in the printed table."""
 
 SURE_DIGITS = 6
-"""From so many digits on, a match among some thousand numbers is hardly chance."""
+"""With at least this number of digits, a match among a few thousand numbers is hardly chance."""
 
 Progress = Callable[[int, int], None]
-"""Is called before each matching, with how many are done, and how many there may be."""
+"""Called before each matching, with the number of finished matchings and the largest possible total."""
 
 
 class Claim(NamedTuple):
@@ -52,12 +52,12 @@ class Claim(NamedTuple):
 
     @property
     def num_digits(self) -> int:
-        """How many digits the claim has as a fraction, behind the point."""
+        """Number of decimal places of the claim as a fraction."""
         return round(-math.log10(self.high - self.low))
 
 
 def read_claim(claim: str | float) -> Claim:
-    """A claim with the digits that it was given with: a fraction, or percent where it is above 1 or has a % behind.
+    """Parse a claim with the digits that it was given with: a fraction, or percent if it is above 1 or ends in %.
 
     >>> read_claim("0.531")
     Claim(text='0.531', value=0.531, low=0.5305, high=0.5315)
@@ -90,13 +90,13 @@ class Rules(NamedTuple):
 
 
 class Reproduction(NamedTuple):
-    """A number, and what gives it."""
+    """A number, and the rules and settings that give it."""
 
     number: str
-    """Its name: `map`, `map_50`, …"""
+    """The name of the number: `map`, `map_50`, …"""
     value: float
     names: tuple[str, ...]
-    """The tools and protocols whose rules give it."""
+    """The tools and protocols whose rules give the number."""
     settings: tuple[Setting, ...] = ()
 
     @property
@@ -105,7 +105,7 @@ class Reproduction(NamedTuple):
         return ", ".join([self.names[0], *(setting.name for setting in self.settings)])
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, ready for JSON."""
+        """Values for JSON."""
         return {
             "number": self.number,
             "value": self.value,
@@ -116,28 +116,29 @@ class Reproduction(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, slots=True, repr=False)
 class ClaimExplanation:
-    """What reproduces a claimed number. `print` shows a table."""
+    """The rules and settings that reproduce a claimed number. `print` shows a table."""
 
     claim: Claim
     matches: tuple[Reproduction, ...]
-    """What reproduces it, the simplest first: few settings, `map` before other numbers."""
+    """Reproductions of the claim, the simplest first: few settings, `map` before other numbers."""
     nearest: tuple[Reproduction, ...]
-    """What comes nearest without settings, with one, and with two; where nothing reproduces it."""
+    """If nothing matches: the nearest numbers without settings, with one, and with two."""
     num_tried: int
-    """How many combinations of rules and settings were tried."""
+    """Number of combinations of rules and settings that were tried."""
     num_unknown: int = 0
-    """How many detections have labels that are no classes of the truths; they count only where a setting makes classes
-    of them."""
+    """Number of detections whose labels are not among the classes of the truths. They count only where a setting maps
+    their labels to classes.
+    """
     num_detections: int = 0
 
     @property
     def may_be_chance(self) -> bool:
-        """Whether so few digits may match by chance: with settings, or by another number than `map`."""
+        """Whether all matches may be chance: few digits, and only with settings or by a number other than `map`."""
         is_plain = any(each.number == "map" and not each.settings for each in self.matches)
         return bool(self.matches) and not is_plain and self.claim.num_digits < SURE_DIGITS
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, ready for JSON."""
+        """Values for JSON."""
         return {
             "claim": self.claim.text,
             "low": self.claim.low,
@@ -204,14 +205,19 @@ def explain_claim(
     threads: int | None = None,
     progress: Progress | None = None,
 ) -> ClaimExplanation:
-    """Which known tools and settings give a claimed number, to the digits that it was claimed with.
+    """Find the known tools and settings that give a claimed number, to the digits that it was claimed with.
 
-    `claim`: 0.531, or 53.1 for percent; as text, "0.530" has three digits. First every tool and every protocol that the
-    data allows is tried as it is, all of its numbers; then with one of `SETTINGS`, the numbers that are called mAP;
-    then the main rules with two. The search ends where a number that is called mAP is found. With few digits some match
-    by chance. Labels of detections may be others than those in `Truths.class_names`: such detections are left out, as
-    readers of files do, unless a setting changes labels. `progress` is called before each matching, with how many
-    are done, and how many there may be.
+    The search first tries every tool and protocol that the data allows, with all of its numbers; then each with one of
+    `SETTINGS`, for the numbers that are called mAP; then the main rules with two settings. It ends after the first of
+    these rounds in which one of the mAP numbers matches. With few digits, some numbers match by chance.
+
+    Args:
+        detections: Detections. A label that is not in `Truths.class_names` drops the detection, as file readers do,
+            unless a setting changes labels.
+        truths: Truths.
+        claim: The number: 0.531, or 53.1 for percent. As text, "0.530" has three digits.
+        threads: Number of threads; default: BOXSCORE_THREADS, else this process's share of the cores.
+        progress: Called before each matching, with the number of finished matchings and the largest possible total.
 
     >>> from boxscore import Detections, Truths
     >>> truths = Truths(image=[0, 0], label=[1, 1], box=[[0, 0, 10, 10], [20, 20, 30, 30]])
@@ -249,14 +255,14 @@ class _Steps:
             self._num = len(every) + sum(len(search.matchings(variants)) for variants in levels)
 
     def begin(self) -> None:
-        """Another one begins."""
+        """Report that the next matching begins."""
         if self._progress is not None:
             self._progress(self._num_done, self._num)
         self._num_done += 1
 
 
 def _nearest(claim: Claim, found: Sequence[Reproduction]) -> Iterator[Reproduction]:
-    """Of the numbers that are called mAP, the nearest one without settings, with one, and with two."""
+    """The nearest of the numbers that are called mAP: one without settings, one with one setting, one with two."""
     for num in range(3):
         level = [each for each in found if len(each.settings) == num and each.number in MAIN_NUMBERS]
         defined = [each for each in level if not math.isnan(each.value)]
@@ -264,7 +270,7 @@ def _nearest(claim: Claim, found: Sequence[Reproduction]) -> Iterator[Reproducti
 
 
 def distinct_rules(detections: Detections, truths: Truths) -> list[Rules]:
-    """The rules of all tools and protocols for the shapes of the data, each once, the main rules first."""
+    """The distinct rules of all tools and protocols for the shapes of the data, the main rules first."""
     by_rules: dict[Protocol, Rules] = {}
     nums = {getattr(geometry, "num_points", NUM_WHOLEBODY) for geometry in truths.geometries}
     is_whole_body = nums == {NUM_WHOLEBODY}  # its body has the rules of COCO's keypoints, in all that matters here
@@ -280,7 +286,7 @@ def distinct_rules(detections: Detections, truths: Truths) -> list[Rules]:
 
 
 def _tools_alone(search: "_Search", every: Sequence[Rules], steps: _Steps) -> tuple[list[Reproduction], list[Rules]]:
-    """All numbers of the rules that the data allows, and these rules."""
+    """All numbers of the rules that the data allows, and these rules. Raise the first error if it allows none."""
     found: list[Reproduction] = []
     possible = []
     error: InputError | None = None
@@ -331,11 +337,11 @@ class _Member(NamedTuple):
 
 
 class _Search:
-    """Evaluates many variants of one dataset, and matches each distinct matching rule once.
+    """Evaluates many variants of one dataset, and matches once for each distinct matching rule.
 
-    A detection's verdict depends on those of higher scores alone. So a tally without a score cut-off and without limits
-    has the verdicts of all cut-offs and limits: the rows are taken that are within them. Rules that differ in the AP
-    rule or in averaging have one matching, too.
+    A detection's verdict depends only on detections with higher scores. So a tally without score cut-off and limits
+    contains the verdicts for every cut-off and limit: select the rows within them. Rules that differ only in the AP
+    rule or in averaging share a matching, too.
     """
 
     def __init__(self, detections: Detections, truths: Truths, threads: int | None) -> None:
@@ -352,7 +358,7 @@ class _Search:
             )
 
     def _possible_settings(self) -> Iterator[Setting]:
-        """The settings that can change something here; of those that make the same classes of labels, the first."""
+        """The settings that can have an effect here; of settings that map labels to the same classes, the first."""
         seen = {self._key(())}
         for setting in SETTINGS:
             if setting.changes_labels:
@@ -364,19 +370,19 @@ class _Search:
                 yield setting
 
     def _key(self, settings: Sequence[Setting]) -> bytes | None:
-        """What identifies the classes that settings make of labels."""
+        """Key of the classes that the settings map the labels to; None: the labels don't change."""
         classes = self._labels.under(settings)
         return None if classes is None or np.array_equal(classes, self._labels.own) else classes.tobytes()
 
     def labelled(self, settings: Sequence[Setting]) -> Detections:
-        """The detections with the labels that settings make of them."""
+        """The detections with the labels that the settings give them; cached."""
         key = self._key(settings)
         if key not in self._by_labels:
             self._by_labels[key] = labelled(self._detections, self.truths, settings)
         return self._by_labels[key]
 
     def matchings(self, variants: Sequence[Variant]) -> "dict[tuple[Protocol, bytes | None], list[_Member]]":
-        """The variants that are possible, by their matching rules and the classes of their labels."""
+        """The possible variants, grouped by matching rule and by the classes of their labels."""
         members: dict[tuple[Protocol, bytes | None], list[_Member]] = {}
         for i, (rules, settings) in enumerate(variants):
             protocol = _changed(rules.protocol, settings)
@@ -386,7 +392,7 @@ class _Search:
         return members
 
     def numbers_of(self, variants: Sequence[Variant], steps: _Steps | None = None) -> list[Reproduction]:
-        """The main numbers of the variants that are possible, in their order."""
+        """The main numbers of the possible variants, in their order."""
         results: dict[int, Mapping[str, float]] = {}
         for (matching, _), members in self.matchings(variants).items():
             if steps is not None:
@@ -395,7 +401,7 @@ class _Search:
             try:
                 tally = match(detections, self.truths, matching, threads=self.threads)
             except InputError:
-                continue  # coverage is by class, which class-agnostic rules have none of
+                continue  # coverage is per class; class-agnostic rules have no classes
             for i, protocol, settings in members:
                 results[i] = self._finish(tally, detections, protocol, settings)
         return [
@@ -409,7 +415,7 @@ class _Search:
     def _finish(
         self, tally: Tally, detections: Detections, protocol: Protocol, settings: Sequence[Setting]
     ) -> Mapping[str, float]:
-        """The numbers of a protocol, from the verdicts of a tally without score cut-off and limits."""
+        """The numbers of a protocol, from a tally without score cut-off and limits."""
         is_kept = np.ones(len(tally), bool)
         if protocol.min_score is not None:
             is_kept &= tally.score >= protocol.min_score
@@ -423,7 +429,7 @@ class _Search:
 
 
 def _changed(protocol: Protocol, settings: Sequence[Setting]) -> Protocol | None:
-    """The protocol with the settings, for the main numbers alone; None if one of them changes nothing or can't be."""
+    """The protocol with the settings, for the main numbers only; None if a setting has no effect or is invalid here."""
     protocol = protocol.replace(
         areas=protocol.areas[:1], limits=protocol.limits[-1:], recall_at=(), class_groups=(), extra_numbers=()
     )
@@ -439,7 +445,7 @@ def _changed(protocol: Protocol, settings: Sequence[Setting]) -> Protocol | None
 
 
 def _matching(protocol: Protocol) -> Protocol:
-    """The protocol without score cut-off and limits, and without what decides no verdict."""
+    """The protocol without score cut-off and limits, and with defaults for all fields that don't affect verdicts."""
     coco = PROTOCOLS["coco"]
     limits: dict[str, Any] = {}
     if protocol.limits_per != "dataset":
@@ -457,7 +463,7 @@ def _matching(protocol: Protocol) -> Protocol:
 
 
 def _some(values: Sequence[int]) -> str:
-    """The first few values."""
+    """The first 10 values as text."""
     return ", ".join(map(str, values[:10])) + (", …" if len(values) > 10 else "")
 
 

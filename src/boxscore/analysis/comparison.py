@@ -26,7 +26,10 @@ if TYPE_CHECKING:
 
 
 class Change(NamedTuple):
-    """One number of both results. NaN: undefined, or, of interval and p-value, all truths are in one image."""
+    """One number of both results, its difference, interval and p-value.
+
+    NaN: undefined. Interval, error and p-value are also NaN if all truths are in one image, or without resamples.
+    """
 
     first: float
     second: float
@@ -36,10 +39,10 @@ class Change(NamedTuple):
     error: float
     p_value: float
     is_least: bool = False
-    """Whether the p-value is the smallest that this number of resamples can show, and so an upper bound."""
+    """Whether the p-value is the smallest that this number of resamples can give, and so an upper bound."""
 
     def to_dict(self) -> dict[str, float | bool | None]:
-        """Plain values, ready for JSON; undefined is None."""
+        """Values for JSON; undefined is None."""
         return {name: value if name == "is_least" else plain(value) for name, value in self._asdict().items()}
 
     @property
@@ -76,14 +79,14 @@ class ImageChanges:
 
     @property
     def gain(self) -> Ints:
-        """How many fewer errors (false positives and false negatives) the second result has; negative: more."""
+        """Decrease in errors (false positives and false negatives) from the first result to the second."""
         return (self.second_true - self.second_false) - (self.first_true - self.first_false)
 
     def __len__(self) -> int:
         return len(self.name)
 
     def rows(self) -> list[dict[str, Any]]:
-        """The images that changed, as plain values for JSON."""
+        """The images that changed, as values for JSON."""
         gain = self.gain
         columns = ("num_truths", "first_true", "first_false", "second_true", "second_false")
         return [
@@ -101,9 +104,9 @@ class ImageChanges:
 class Difference:
     """The differences of a second result from the first, with confidence intervals by a paired bootstrap.
 
-    Both results have the same images in every resample. The interval is the percentiles of the samples, shifted so that
+    Both results have the same images in every resample. The interval spans percentiles of the samples, shifted so that
     their mean is the measured difference, and clipped to -1 and 1. The p-value, for the hypothesis of no difference, is
-    twice the fraction of samples on the other side of 0, at least 2 / (resamples + 1).
+    twice the fraction of shifted samples on the other side of 0, at least 2 / (resamples + 1).
     """
 
     first: str
@@ -113,14 +116,14 @@ class Difference:
     """The classes. Shape (K,)."""
     class_name: tuple[str, ...]
     ap: Sequence[Change]
-    """One per class, as `ar`."""
+    """Changes of AP, one per class; `ar` has the changes of recall."""
     ar: Sequence[Change]
     samples: Samples
-    """The difference in every resample."""
+    """The difference in each resample."""
     images: ImageChanges
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, ready for JSON."""
+        """Values for JSON; undefined is None."""
         return {
             "first": self.first,
             "second": self.second,
@@ -140,21 +143,21 @@ class Comparison:
     names: tuple[str, ...]
     """The names of the results."""
     results: tuple[Result, ...]
-    """The results themselves, in the order of their names."""
+    """The results, in the order of their names."""
     differences: tuple[Difference, ...]
     """One per result after the first."""
     level: float
     """The confidence level of all intervals."""
     resamples: int
-    """How many resamples were drawn."""
+    """Number of resamples."""
     seed: int
     """The seed of the resamples."""
     num_images: int
-    """How many images there are, and how many are drawn for each resample."""
+    """Number of images, which is also the number of draws per resample."""
 
     @property
     def title(self) -> str:
-        """How the confidence intervals were computed."""
+        """The protocol, and how the confidence intervals were computed."""
         images = text.count(self.num_images, "image")
         if not self.resamples:
             return f"{self.results[0].protocol.title}: differences on {images}, without confidence intervals"
@@ -163,11 +166,11 @@ class Comparison:
 
     @property
     def comparable(self) -> Comparable:
-        """Whether the numbers of all models may be compared with published ones, and what differs, in which of them."""
+        """Whether all models' numbers may be compared with published ones, and which settings of which model differ."""
         return of_all({name: result.comparable for name, result in self._named.items()})
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON: the settings, and `differences`. Undefined is None."""
+        """Values for JSON: the settings, and `differences`. Undefined is None."""
         return {
             "protocol": self.results[0].protocol.name,
             "level": self.level,
@@ -180,7 +183,12 @@ class Comparison:
         }
 
     def tables(self, *, is_per_class: bool = False, num_images: int = 0) -> str:
-        """One table per result after the first; optionally also of classes, and of the images that changed most."""
+        """Tables as text, one per result after the first.
+
+        Args:
+            is_per_class: Add a table with the AP of each class.
+            num_images: Add a table of this many images, those that changed most.
+        """
         parts = [self.title]
         for difference in self.differences:
             heads = [difference.first, difference.second, "difference", "interval", "p"]
@@ -201,22 +209,26 @@ class Comparison:
     @overload
     def to_csv(self, path: str | os.PathLike[str]) -> None: ...
     def to_csv(self, path: str | os.PathLike[str] | None = None) -> str | None:
-        """One difference per line: models, class (empty: all), number, both values, difference, interval and p-value.
+        """CSV with one difference per line.
 
-        The last column says whether the p-value is an upper bound. Written to `path`, if given, and returned if not.
+        Columns: models, class (empty: all), number, both values, difference, interval, p-value, and whether the p-value
+        is an upper bound.
+
+        Args:
+            path: File to write; None: return the text instead.
         """
         from boxscore.report import comparison_exports, exports
 
         return exports.save(comparison_exports.to_csv(self), path)
 
     def to_markdown(self) -> str:
-        """Two tables: every number, and the AP of every class, with difference, interval and p-value."""
+        """Markdown with two tables: every number, and the AP of every class, with difference, interval and p-value."""
         from boxscore.report import comparison_exports
 
         return comparison_exports.to_markdown(self)
 
     def to_latex(self) -> str:
-        """The same tables for LaTeX's booktabs, in percent."""
+        """The tables of `to_markdown` for LaTeX's booktabs, in percent."""
         from boxscore.report import comparison_exports
 
         return comparison_exports.to_latex(self)
@@ -256,11 +268,16 @@ class Comparison:
         num_pictures: int | None = None,
         picture_bytes: int | None = None,
     ) -> str | None:
-        """A report on all results and their differences, as one HTML file that opens offline.
+        """HTML report on all results and their differences, in one file that opens offline. Needs `boxscore[report]`.
 
-        Written to `path`, if given, completely or not at all, and returned if not. `made_from`: descriptions of the
-        inputs. Needs `boxscore[report]`, for the charts. `image_folder`, `num_pictures`, `picture_bytes`: as in
-        `Result.to_html`.
+        Args:
+            path: File to write, completely or not at all; None: return the text instead.
+            title: Title of the report.
+            made_from: Descriptions of the inputs, by name.
+            threads: Number of threads; default: BOXSCORE_THREADS, else this process's share of the cores.
+            image_folder: Folder with the images, for pictures; as in `Result.to_html`.
+            num_pictures: Number of pictures; as in `Result.to_html`.
+            picture_bytes: Size limit of the pictures; as in `Result.to_html`.
         """
         from boxscore.report.contents import default_resamples
         from boxscore.report.gallery import Gallery
@@ -275,13 +292,17 @@ class Comparison:
         )
 
     def plot_pr(self, *, iou: float | None = None) -> "Figure":
-        """Precision over recall, the mean over classes, one line per model. `iou`: as in `Result.calibration`."""
+        """Chart of precision over recall, the mean over classes, one line per model.
+
+        Args:
+            iou: IoU threshold; as in `Result.calibration`.
+        """
         from boxscore.report.plots import draw_models
 
         return draw_models(self._named, iou=iou)["models_pr"]
 
     def plot_ap_by_iou(self) -> "Figure":
-        """AP at each IoU threshold, one line per model."""
+        """Chart of AP at each IoU threshold, one line per model."""
         from boxscore.report.plots import draw_models
 
         return draw_models(self._named)["models_ap_by_iou"]
@@ -305,11 +326,20 @@ def compare(
     level: float = 0.95,
     threads: int | None = None,
 ) -> Comparison:
-    """The differences from the first result: every number, also per class, with confidence interval and p-value.
+    """Compare results with the first one: every number, also per class, with confidence interval and p-value.
 
-    `results`: by name, or in a sequence; on the same truths, under the same protocol. Images are drawn with
-    replacement, the same for all; nothing is matched again. The bits depend on `seed`, not on `threads`. With 0
-    `resamples` there are only the differences.
+    Images are drawn with replacement, the same ones for all results; nothing is matched again.
+
+    Args:
+        results: Results by name, or in a sequence; at least two, on the same truths, under the same protocol.
+        resamples: Number of resamples; 0: differences without intervals and p-values.
+        seed: Seed of the resamples, which determines every bit of the intervals.
+        level: Confidence level, between 0 and 1.
+        threads: Number of threads, which changes no bit; default: BOXSCORE_THREADS, else this process's share of
+            the cores.
+
+    Raises:
+        InputError: The results have different protocols or truths.
 
     >>> from boxscore import Detections, Truths, evaluate
     >>> box = [[0, 0, 10, 10]] * 9
@@ -382,7 +412,7 @@ def _truths(tally: Tally) -> tuple[NDArray[Any], ...]:
 
 
 def _samples(result: Result, images: Ints, labels: Ints, plan: Plan, threads: int | None) -> Samples:
-    """The numbers of every resample, one column per label; without resamples there are no rows."""
+    """The numbers of each resample, one column per label; no rows without resamples."""
     if plan.resamples:
         return _aligned(resample(result.tally, images, plan, threads=threads), result, labels)
     nothing = np.zeros((0, labels.size))
@@ -390,7 +420,7 @@ def _samples(result: Result, images: Ints, labels: Ints, plan: Plan, threads: in
 
 
 def _aligned(samples: Samples, result: Result, labels: Ints) -> Samples:
-    """The samples with one column per label; NaN for a class that the result lacks, as it has no truths."""
+    """The samples with one column per label; NaN for a class that the result lacks, since it has no truths there."""
     index = np.searchsorted(labels, result.tally.classes)
     ap, ar = (np.full((column.shape[0], labels.size), np.nan) for column in (samples.ap, samples.ar))
     ap[:, index], ar[:, index] = samples.ap, samples.ar
@@ -435,7 +465,7 @@ def _of_classes(result: Result, name: str, labels: Ints) -> Floats:
 
 
 def _changes(first: Floats, second: Floats, samples: Floats, level: float, is_known: NDArray[np.bool_]) -> list[Change]:
-    """One change per column of `samples`, with its interval where one is known. Shapes (K,), (S, K) for samples."""
+    """One change per column of `samples`, with an interval where `is_known`. Shapes (K,), (S, K) for samples."""
     difference = second - first
     if not len(samples):
         nan, known = float("nan"), (first.tolist(), second.tolist(), difference.tolist())
@@ -448,9 +478,10 @@ def _changes(first: Floats, second: Floats, samples: Floats, level: float, is_kn
 
 
 def _p_values(samples: Floats, difference: Floats) -> tuple[Floats, NDArray[np.bool_]]:
-    """Twice the fraction of the samples, shifted so that their mean is the difference, that is across 0.
+    """The p-values, and whether each is only an upper bound.
 
-    And whether there was no such sample: then it is the smallest p-value that this number of samples can show.
+    A p-value is twice the fraction of samples on the other side of 0, once they are shifted so that their mean is the
+    difference. It is an upper bound if no sample is on that side: this number of samples can't show a smaller one.
     """
     is_defined = ~np.isnan(samples)
     num = is_defined.sum(axis=0)

@@ -1,4 +1,4 @@
-"""Confusion: which classes are taken for which, for nothing, or seen where nothing is."""
+"""Confusion: which classes are detected as which, which are not found, and which are detected on background."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,49 +19,49 @@ from boxscore.result.tally import FALSE, TRUE
 Normalize = Literal["truths", "detections", "all"]
 
 _MOST_COLUMNS = 12
-"""A larger matrix is not printed: its largest confusions are."""
+"""A matrix with more classes is not printed; its largest confusions are."""
 
 
 class Cells(NamedTuple):
-    """The cells of a matrix that are not 0, in order of rows, then columns. Shape (C,) each."""
+    """The nonzero cells of a matrix, in order of rows, then columns. Shape (C,) each."""
 
     truth: Ints
-    """The class of the truths, as a place among the classes; K for background."""
+    """The class of the truths, as an index into the classes; K: background."""
     found: Ints
-    """That of the detections."""
+    """The class of the detections, as an index into the classes; K: background."""
     num: Ints
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False)
 class Confusion:
-    """How often each class was found as each class. `print` shows it, or of many classes the largest confusions.
+    """How often each class was detected as each class. `print` shows the matrix, or its largest confusions if large.
 
-    Rows are truths, columns detections of at least `score`; the last row and column are background: detections on
-    nothing, truths that nothing was found on. Detections that are ignored, or beyond the limit, are not in it, nor are
-    ignored truths. So a row sums to the truths of its class, a column to its detections, and the diagonal has the true
+    Rows are truths, columns are detections of at least `score`. The last row and column are background: detections
+    without a truth, truths without a detection. Ignored detections, detections beyond the limit and ignored truths are
+    excluded. So a row sums to the truths of its class, a column to its detections, and the diagonal has the true
     positives.
     """
 
     iou: float
     similarity: str = "IoU"
-    """What `iou` is a threshold of."""
+    """The similarity that `iou` is a threshold of."""
     score: float
-    """Detections below it are not in the matrix. NaN if there are none."""
+    """The lowest score of detections in the matrix. NaN: no detections or no truths."""
     label: Ints
     """Shape (K,)."""
     name: tuple[str, ...]
     """Class names, or labels as text. Length K."""
     cells: Cells
-    """What is in the matrix: of thousands of classes few pairs meet, and the whole matrix takes gigabytes."""
+    """The nonzero cells. With thousands of classes few pairs occur, and the dense matrix takes gigabytes."""
     normalize: Normalize | None = None
 
     @property
     def count(self) -> Ints:
-        """The whole matrix, made when it is asked for. Shape (K + 1, K + 1)."""
+        """The dense matrix, built on each access. Shape (K + 1, K + 1)."""
         return self.part(range(len(self.name) + 1))
 
     def part(self, places: Sequence[int]) -> Ints:
-        """The matrix of the classes at these places, ascending; K is background. Shape (P, P)."""
+        """The matrix of the classes at these indices, ascending; K is background. Shape (P, P)."""
         chosen = np.asarray(places, np.int64)
         matrix = np.zeros((chosen.size, chosen.size), np.int64)
         is_in = np.isin(self.cells.truth, chosen) & np.isin(self.cells.found, chosen)
@@ -80,7 +80,7 @@ class Confusion:
         return total
 
     def _between(self) -> Cells:
-        """The cells of one class and another, the most frequent first; ties by row, then column."""
+        """The cells between two different classes, the most frequent first; ties by row, then column."""
         nothing = len(self.name)
         truth, found, num = self.cells
         row = np.flatnonzero((truth != found) & (truth < nothing) & (found < nothing))
@@ -89,8 +89,9 @@ class Confusion:
 
     @property
     def matrix(self) -> NDArray[Any]:
-        """The counts; normalized, each as a fraction of the truths of its row, of the detections of its column, or of
-        all. NaN where there is nothing to be a fraction of. Shape (K + 1, K + 1).
+        """The counts; if normalized, fractions of the row's truths, of the column's detections, or of all.
+
+        NaN where the denominator is 0. Shape (K + 1, K + 1).
         """
         count = self.count
         if self.normalize is None:
@@ -105,15 +106,15 @@ class Confusion:
         return shares
 
     def largest(self, num: int = 20) -> list[tuple[str, str, int]]:
-        """The most frequent confusions between classes: the truth's class, the detection's, and how often."""
+        """The most frequent confusions between classes: the truth's class, the detection's class, and the count."""
         return [(self.name[i], self.name[j], count) for i, j, count in self.largest_cells(num)]
 
     def largest_cells(self, num: int) -> list[tuple[int, int, int]]:
-        """The same with places of classes instead of names."""
+        """The most frequent confusions between classes, with class indices instead of names."""
         return list(zip(*(column[:num].tolist() for column in self._between()), strict=True))
 
     def most_confused(self, num: int) -> list[int]:
-        """The places of the classes that are taken for others, or others for them, most often; ascending."""
+        """The indices of the `num` classes that occur in most confusions, as truth or as detection; ascending."""
         between = self._between()
         total = np.zeros(len(self.name), np.int64)
         for place in (between.truth, between.found):
@@ -121,7 +122,7 @@ class Confusion:
         return sorted(np.argsort(-total, kind="stable")[:num].tolist())
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, ready for JSON: rows of truths, columns of detections, background last. Undefined is None."""
+        """Values for JSON: rows of truths, columns of detections, background last. Undefined is None."""
         matrix = self.matrix.tolist()
         return {
             "iou": self.iou,
@@ -160,10 +161,10 @@ class Confusion:
 def confuse(
     pairing: Pairing, classes: Ints, names: Sequence[str], score: float | None, normalize: Normalize | None
 ) -> Confusion:
-    """The matrix of what was paired.
+    """The confusion matrix of a pairing.
 
-    First each class by itself, as the protocol matches; then, by falling score, the false positives take the nearest
-    truths of other classes that are left, if they reach the threshold.
+    First each class is matched within itself, by the protocol's rules. Then the false positives, by descending score,
+    take the nearest remaining truth of another class, if it reaches the threshold.
     """
     if normalize is not None:
         check_choice("normalize", normalize, get_args(Normalize))

@@ -1,7 +1,7 @@
-"""Errors: TIDE's type for every false positive and every truth not found, and what fixing each would add to AP.
+"""Errors: TIDE's type of every false positive and every unfound truth, and the AP gained by fixing each type.
 
-Bolya et al., "TIDE: A General Toolbox for Identifying Object Detection Errors", ECCV 2020. The rules are those of its
-package `tidecv`; AP is the protocol's own.
+Bolya et al., "TIDE: A General Toolbox for Identifying Object Detection Errors", ECCV 2020. The rules are as in its
+package `tidecv`; AP is computed by the protocol's own rule.
 """
 
 from collections.abc import Iterator, Sequence
@@ -23,12 +23,12 @@ from boxscore.result.summary import plain
 from boxscore.result.tally import FALSE, TRUE, Tally, state_dtype
 
 TYPES = ("classification", "localisation", "both", "duplicate", "background", "missed")
-"""The types of errors, in TIDE's order; a type's code is its place."""
+"""The types of errors, in TIDE's order; a type's code is its index."""
 
 CLASSIFICATION, LOCALISATION, BOTH, DUPLICATE, BACKGROUND, MISSED = range(len(TYPES))
 
 NO_ERROR = -1
-"""The code of a box that is no error: right, ignored, or beyond the limit."""
+"""The code of a box without an error: right, ignored, or beyond the limit."""
 
 MEANINGS = {
     "classification": "on a truth of another class",
@@ -43,62 +43,63 @@ SUMS = {
     "false_positives": "every one of the above but missed",
     "false_negatives": "every truth not found, missed or not",
 }
-"""What is fixed at once in the last rows."""
+"""The errors that are fixed together in the last two rows."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False)
 class Errors:
     """The errors at one IoU threshold, in the first area range and within the largest limit. `print` shows a table.
 
-    A gain is what AP would be with all errors of one type fixed, less what it is. A detection of wrong class or place
-    is fixed by correcting it, if it is the best one for a truth that nothing has found; all others by leaving them
-    out; missed truths by leaving those out. Gains don't add up: a fix changes what the others would do.
+    A gain is the AP with all errors of one type fixed, minus the AP. A detection with a wrong class or position is
+    corrected if it is the best one for an unfound truth; all other wrong detections are dropped, and so are missed
+    truths. Gains don't add up: fixing one type changes the gains of the others.
     """
 
     iou: float
     similarity: str = "IoU"
-    """What `iou` is a threshold of."""
+    """The similarity that `iou` is a threshold of."""
     background: float
     label: Ints
     """Shape (K,)."""
     name: tuple[str, ...]
     """Class names, or labels as text. Length K."""
     ap: float
-    """As it is, at this threshold."""
+    """AP at this threshold, with all errors."""
     count: Ints
-    """How many errors of each type, in the order of `TYPES`. Shape (E,)."""
+    """Number of errors of each type, in the order of `TYPES`. Shape (E,)."""
     gain: Floats
-    """What fixing each type would add to `ap`. Shape (E,)."""
+    """AP gained by fixing each type. Shape (E,)."""
     num_false: int
-    """False positives, of all types."""
+    """Number of false positives, of all types."""
     false_gain: float
-    """What fixing every false positive would add: precision 1 up to the recall that is reached."""
+    """AP gained by fixing all false positives: precision is then 1 up to the reached recall."""
     num_unfound: int
-    """Truths that no detection found, whether missed or within reach of an error."""
+    """Number of truths without a true positive, whether missed or within reach of an error."""
     unfound_gain: float
-    """What fixing every one of them would add: leaving them out."""
+    """AP gained by fixing all unfound truths, which drops them."""
     ap_of_class: Floats
     """Shape (K,)."""
     count_of_class: Ints
-    """By the class of the detection; for `missed` by that of the truth. Shape (E, K)."""
+    """Number of errors by class: the detection's class, for `missed` the truth's. Shape (E, K)."""
     gain_of_class: Floats
-    """What fixing each type everywhere adds to each class; NaN where AP is undefined. Shape (E, K)."""
+    """AP that each class gains if all errors of a type are fixed; NaN where AP is undefined. Shape (E, K)."""
     detection_type: NDArray[np.int8]
-    """The type of each detection, -1 for no error, in the order of `result.inputs.detections`. Shape (D,)."""
+    """The type of each detection, -1: no error, in the order of `result.inputs.detections`. Shape (D,)."""
     detection_truth: Ints
     """The row of the truth in `result.inputs.truths` that the error is about, or -1. Shape (D,)."""
     truth_type: NDArray[np.int8]
-    """Of each truth that was not found: missed, or the type of the best error that it is within reach of. Else -1.
-    Shape (G,)."""
+    """The type of each unfound truth: missed, or the type of the best error within reach of it. -1: found or ignored.
+    Shape (G,).
+    """
 
     def rows(self) -> Iterator[tuple[str, int, float]]:
-        """Name, count and gain of each type, and of all false positives and all truths not found."""
+        """Yield name, count and gain of each type, then of all false positives and of all unfound truths."""
         yield from zip(TYPES, self.count.tolist(), self.gain.tolist(), strict=True)
         yield "false_positives", self.num_false, self.false_gain
         yield "false_negatives", self.num_unfound, self.unfound_gain
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, ready for JSON: each type with `count` and `gain`, overall and per class. Undefined is None."""
+        """Values for JSON: each type with `count` and `gain`, overall and per class. Undefined is None."""
         rows = {name: {"count": count, "gain": plain(gain)} for name, count, gain in self.rows()}
         return {
             "iou": self.iou,
@@ -136,7 +137,7 @@ class Errors:
 
 
 def find_errors(pairing: Pairing, classes: Ints, names: Sequence[str], background: float) -> Errors:
-    """The errors among what was paired, with what each type costs."""
+    """Find the errors of a pairing, and the gain of fixing each type."""
     iou = pairing.protocol.thresholds[0]
     if not 0 < check_fraction("background", background) <= iou:
         raise InputError(f"`background` must lie above 0 and not above the IoU threshold, {iou:g}; got {background!r}")
@@ -173,18 +174,18 @@ def find_errors(pairing: Pairing, classes: Ints, names: Sequence[str], backgroun
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Case:
-    """Every box with its error, and the tallies that would be without them."""
+    """The error of every box, and the tallies that result from fixing errors."""
 
     pairing: Pairing
     classes: Ints
     type: NDArray[np.int8]
-    """Of each detection. Shape (D,)."""
+    """The type of each detection. Shape (D,)."""
     truth: NDArray[np.int32]
-    """The truth that its error is about, or -1. Shape (D,)."""
+    """The truth that each detection's error is about, or -1. Shape (D,)."""
     is_best: NDArray[np.bool_]
-    """Whether a detection is the best error about a truth that was not found: fixed, it would find it. Shape (D,)."""
+    """Whether a detection is the best error about an unfound truth: if fixed, it would find it. Shape (D,)."""
     truth_type: NDArray[np.int8]
-    """Of each truth that was not found. Shape (G,)."""
+    """The type of each unfound truth, -1 for all others. Shape (G,)."""
     is_counted: NDArray[np.bool_]
     """Shape (G,)."""
     is_found: NDArray[np.bool_]
@@ -202,14 +203,14 @@ class Case:
         return self.tally(is_kept=self.pairing.verdict == TRUE)
 
     def without_unfound(self) -> Tally:
-        """The tally with all truths that were not found fixed."""
+        """The tally with all unfound truths fixed."""
         return self._without(~self.is_found)
 
     def _without(self, is_gone: NDArray[np.bool_]) -> Tally:
         """The tally without some of the truths.
 
-        A class that would lose all of its truths keeps them, and with them its AP of 0: nothing of it was found, and
-        leaving it out of the mean would credit the fix with that.
+        A class that would lose all of its truths keeps them, and with them its AP of 0: none of them was found, and
+        dropping the class from the mean would credit the fix with that.
         """
         place_G = np.searchsorted(self.classes, self.pairing.truth_label)
         num_left_K = np.bincount(place_G[self.is_counted & ~is_gone], minlength=self.classes.size)
@@ -222,9 +223,9 @@ class Case:
         is_corrected: NDArray[np.bool_] | None = None,
         is_there: NDArray[np.bool_] | None = None,
     ) -> Tally:
-        """The verdicts of the detections that are kept, those corrected as true positives of their truth's class.
+        """The tally of the kept detections; corrected ones become true positives of their truth's class.
 
-        Only the truths that are there count. All of them, if not said otherwise.
+        Only the truths with `is_there` count. By default all detections are kept and all truths count.
         """
         columns = self.pairing.detections
         verdict = self.pairing.verdict
@@ -254,7 +255,7 @@ class Case:
 
 
 def find_case(pairing: Pairing, classes: Ints, background: float) -> Case:
-    """The error of every box."""
+    """Find the error of every box."""
     protocol, is_counted = pairing.protocol, pairing.is_counted
     iou = protocol.thresholds[0]
     is_false = pairing.verdict == FALSE
@@ -293,7 +294,7 @@ def find_case(pairing: Pairing, classes: Ints, background: float) -> Case:
 def _is_best(
     type_: NDArray[np.int8], truth: NDArray[np.int32], score: NDArray[Any], is_found: NDArray[np.bool_]
 ) -> NDArray[np.bool_]:
-    """Whether a detection of wrong class or place has the highest score of those about its truth, which is not found.
+    """Whether a detection of wrong class or position has the highest score of all errors about its unfound truth.
 
     As in TIDE both types compete for a truth; of equal scores the first row wins.
     """

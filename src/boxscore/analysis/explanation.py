@@ -1,4 +1,4 @@
-"""Explanation: the path from the number of one protocol to that of another, one rule at a time."""
+"""Explanation: the path from the `map` of one protocol to the `map` of another, one rule at a time."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -41,28 +41,29 @@ _ORDER = tuple(map(_VERDICTS.index, (TRUE, FALSE, IGNORED, LEFT_OUT)))
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Step:
-    """One rule that changes, and what this does."""
+    """One rule that changes, and the effect on numbers and verdicts."""
 
     name: str
-    """Which rule: one of the names of `STEPS`."""
+    """The rule: one of the names of `STEPS`."""
     fields: tuple[FieldChange, ...]
     """The fields of the protocol that change, with their values in words."""
     before: float
-    """`map` before the step. NaN: there are no truths."""
+    """`map` before the step. NaN: no truths."""
     after: float
     """`map` after the step."""
     num_changed: int
-    """How many detections have another verdict, at any threshold that both protocols of the step have."""
+    """Number of detections whose verdict changes at any threshold that both protocols of the step have."""
     verdicts: tuple[VerdictChange, ...]
-    """How many detections changed from one verdict to another at `Explanation.verdicts_at`, in the order of true
-    positive, false positive, ignored, left out. Left out: beyond the limits, below the lowest score, or of a class that
-    was not looked for."""
+    """Number of detections per change of verdict at `Explanation.verdicts_at`, in the order of true positive, false
+    positive, ignored, left out. Left out: beyond the limits, below the lowest score, or of a class that was not
+    verified in the image.
+    """
     reason: str
     """Why the number moves."""
 
     @property
     def difference(self) -> float:
-        """What the step adds to the number."""
+        """The change of the number."""
         return self.after - self.before
 
     @property
@@ -73,11 +74,11 @@ class Step:
 
     @property
     def what(self) -> str:
-        """What changes, on one line."""
+        """The rule and the fields that change, on one line."""
         return f"{self.name}: {'; '.join(map(str, self.fields))}"
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, ready for JSON; undefined is None."""
+        """Values for JSON; undefined is None."""
         return {
             "name": self.name,
             "fields": [{**change._asdict(), "label": change.label} for change in self.fields],
@@ -92,7 +93,7 @@ class Step:
 
 
 class Note(NamedTuple):
-    """What is known of a tool that no protocol can express, or what its rules were completed with."""
+    """Behaviour of a tool that no protocol can express, or values that its rules were completed with."""
 
     name: str
     """The tool or the protocol."""
@@ -112,15 +113,15 @@ class Explanation:
     last: float
     """`map` under the last protocol."""
     steps: tuple[Step, ...]
-    """The rules that differ, in their order."""
+    """The rules that differ, in the order of the path."""
     order: tuple[str, ...]
-    """The names of all rules, in the order of the path. It is fixed: see `protocol.words.ordered_steps`."""
+    """The names of all rules, in the order of the path, which is fixed: see `protocol.words.ordered_steps`."""
     num_detections: int
-    """All detections, left out or not."""
+    """Number of detections, including detections that are left out."""
     verdicts_at: str
     """The threshold of `Step.verdicts`, in words; in the first area range and within the last limit."""
     notes: tuple[Note, ...] = ()
-    """What to know of the tools at both ends."""
+    """Notes on the tools at both ends."""
 
     @property
     def difference(self) -> float:
@@ -136,7 +137,7 @@ class Explanation:
         return [(self.source, 0.0, self.first), *bars, (self.target, 0.0, self.last)]
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, ready for JSON; undefined is None."""
+        """Values for JSON; undefined is None."""
         return {
             "source": self.source,
             "target": self.target,
@@ -190,7 +191,7 @@ class Explanation:
 
     @property
     def counting(self) -> str:
-        """What the numbers of changed verdicts are."""
+        """A sentence on how changed verdicts are counted."""
         return (
             f"A verdict is TP, FP, ignored or left out. Of {text.count(self.num_detections, 'detection')}, those are"
             " counted whose verdict changes at any threshold that a step keeps; reasons count at"
@@ -206,14 +207,23 @@ def explain(
     *,
     threads: int | None = None,
 ) -> Explanation:
-    """The path from the `map` of one protocol to that of another, one rule at a time.
+    """Explain the difference between the `map` of two protocols, one rule at a time.
 
-    `source`, `target`: the name of a protocol or of a known tool ("torchmetrics", "detectron2-voc2007", …), or a
-    `Protocol`. The order of rules is fixed: geometry, score cut-off, thresholds, ignored truths, groups, classes looked
-    for, match condition, matching rule, ties, areas, limits, AP rule, averaging; but ignored truths become crowds
-    behind ties. Only rules that differ are steps. How much a step adds depends on the steps before it. Every
-    protocol on the path must be possible with the data: one that needs image sizes or coverage is an `InputError`
-    without them. Where one of both has no sigmas for keypoints, it gets those of the other.
+    The order of rules is fixed: geometry, score cut-off, thresholds, ignored truths, groups, classes looked for, match
+    condition, matching rule, ties, areas, limits, AP rule, averaging. Exception: if ignored truths become crowds, that
+    step comes after ties. Only rules that differ are steps. The effect of a step depends on the steps before it. If one
+    of the protocols has no sigmas for keypoints, it gets the sigmas of the other.
+
+    Args:
+        detections: Detections.
+        truths: Truths.
+        source: The first protocol: a `Protocol`, or the name of a protocol or of a known tool ("torchmetrics",
+            "detectron2-voc2007", …).
+        target: The last protocol, as `source`.
+        threads: Number of threads; default: BOXSCORE_THREADS, else this process's share of the cores.
+
+    Raises:
+        InputError: A protocol on the path needs image sizes or coverage that the data lacks.
 
     >>> from boxscore import Detections, Truths
     >>> truths = Truths(image=[0, 0], label=[1, 1], box=[[0, 0, 10, 10], [20, 20, 30, 30]])
@@ -263,7 +273,7 @@ def explain(
 
 
 def rules_for(rules: str | Protocol, detections: Detections, truths: Truths) -> Protocol:
-    """The rules of a protocol or a tool, for the shapes that both sides have where a name is given."""
+    """The rules of a protocol or a tool; a name gets its rules for the shapes that both sides have."""
     if not isinstance(detections, Detections):
         raise InputError(f"`detections` must be boxscore.Detections; got {type(detections).__name__}")
     if not isinstance(truths, Truths):
@@ -275,7 +285,7 @@ def rules_for(rules: str | Protocol, detections: Detections, truths: Truths) -> 
 
 
 def _notes(named: Sequence[Protocol], used: Sequence[Protocol]) -> Iterator[Note]:
-    """What is known of the tools, and whose sigmas were taken."""
+    """Notes on the tools, and on sigmas that a protocol got from the other."""
     for name in dict.fromkeys(rules.name for rules in named):
         if name in TOOLS:
             yield Note(name, TOOLS[name].note)
@@ -285,7 +295,7 @@ def _notes(named: Sequence[Protocol], used: Sequence[Protocol]) -> Iterator[Note
 
 
 def _path(first: Protocol, last: Protocol) -> Iterator[tuple[str, tuple[FieldChange, ...], Protocol]]:
-    """The steps: their names, the fields that change, and the protocols after them, which are named after the last."""
+    """Yield the steps: name, changed fields, and the protocol after the step, which has the name of the last one."""
     current = first
     for step in ordered_steps(first, last):
         if fields := changed_fields(current, last, step.fields):
@@ -294,7 +304,7 @@ def _path(first: Protocol, last: Protocol) -> Iterator[tuple[str, tuple[FieldCha
 
 
 class _State(NamedTuple):
-    """A number on the path, and the verdicts behind it."""
+    """A number on the path, and its verdicts."""
 
     number: float
     verdict: NDArray[np.uint8]
@@ -302,15 +312,15 @@ class _State(NamedTuple):
 
     @classmethod
     def of(cls, detections: Detections, truths: Truths, protocol: Protocol, threads: int) -> "_State":
-        """The state under a protocol."""
+        """Evaluate under a protocol."""
         tally = match(detections, truths, protocol, threads=threads, trace=True)
         return cls(finish(tally, threads=threads)["map"], verdicts_as_given(tally, len(detections)))
 
 
 def verdicts_as_given(tally: Tally, num: int) -> NDArray[np.uint8]:
-    """The verdict of each of `num` detections at each threshold, in the order of its rows; 3: left out. Shape (T, D).
+    """The verdict of each of `num` detections at each threshold, in their order; 3: left out. Shape (T, D).
 
-    In the first area range, within the last limit. `tally`: a traced one.
+    In the first area range, within the last limit. `tally` must be traced.
     """
     tally = tally.limited()
     verdict = np.full((len(tally.protocol.thresholds), num), BEYOND, np.uint8)
@@ -320,8 +330,10 @@ def verdicts_as_given(tally: Tally, num: int) -> NDArray[np.uint8]:
 
 
 def _shared_thresholds(before: Protocol, after: Protocol) -> tuple[list[tuple[int, int]], tuple[int, int]]:
-    """The indices of the thresholds that both have, whatever their last digits, and of the one that verdicts are of:
-    0.50, or the first. Where they share none, the verdicts at 0.50, or the first threshold, of each are compared.
+    """The index pairs of thresholds that are equal to 1e-6, and the pair at which verdict changes are listed.
+
+    The listed pair is at 0.50, or at the first threshold of both. Without shared thresholds, the verdicts at 0.50, or
+    the first threshold, of each protocol are compared.
     """
     shared = [
         (i, j)
@@ -336,7 +348,7 @@ def _shared_thresholds(before: Protocol, after: Protocol) -> tuple[list[tuple[in
 
 
 def _changes(before: NDArray[np.uint8], after: NDArray[np.uint8]) -> tuple[VerdictChange, ...]:
-    """How many detections changed from each verdict to each other one."""
+    """Number of detections per change from one verdict to another."""
     counts = np.bincount(before * len(_VERDICTS) + after, minlength=len(_VERDICTS) ** 2).reshape(len(_VERDICTS), -1)
     return tuple(
         VerdictChange(_VERDICTS[old], _VERDICTS[new], int(counts[old, new]))
@@ -346,13 +358,13 @@ def _changes(before: NDArray[np.uint8], after: NDArray[np.uint8]) -> tuple[Verdi
 
 
 def _cell(protocol: Protocol, threshold: int) -> str:
-    """A threshold, by its index, and the area range of verdicts."""
+    """A threshold, by its index, and the first area range, as text."""
     value = text.threshold(protocol.thresholds[threshold])
     return f"{protocol.similarity} {value} in area range {protocol.areas[0].name}"
 
 
 def _signed(difference: float) -> str:
-    """A difference with four digits, or with one that is not 0, or a dash for NaN."""
+    """A difference with four decimals; with one significant digit if it would round to 0; a dash for NaN."""
     if difference != difference:
         return "-"
     return f"{difference:+.0e}" if 0 < abs(difference) < 0.00005 else f"{difference:+.4f}"

@@ -23,13 +23,13 @@ class Tool:
     """
 
     name: str
-    """What it is called on the command line."""
+    """Name on the command line."""
     title: str
-    """What it is called in texts."""
+    """Name in texts."""
     protocol: Protocol
-    """Its rules with its default settings; the protocol's name is that of the tool."""
+    """The tool's rules with its default settings; the protocol has the name of the tool."""
     note: str
-    """What it does differently, and what no protocol can express."""
+    """Differences from other tools, and behaviour that no protocol can express."""
     source: str
     """Where the rules can be read: project and file."""
 
@@ -47,7 +47,7 @@ def _in_single_precision(first: float, last: float, num: int) -> tuple[float, ..
 
 
 def _single(value: float) -> float:
-    """A number, rounded to float32."""
+    """The nearest float32 of a number."""
     (rounded,) = struct.unpack("f", struct.pack("f", value))
     return float(rounded)
 
@@ -177,7 +177,7 @@ TOOLS: Mapping[str, Tool] = {tool.name: tool for tool in (*_of_coco(), *_of_ultr
 
 
 def as_rules(name_or_protocol: str | Protocol) -> Protocol:
-    """The rules of a tool, the protocol of a name, or a protocol itself.
+    """The rules of a tool or a protocol, by name; a protocol is returned as it is.
 
     >>> as_rules("detectron2-voc2007").comparison, as_rules("voc2007").comparison
     ('>', '>=')
@@ -196,7 +196,7 @@ def as_rules(name_or_protocol: str | Protocol) -> Protocol:
 
 
 def rules_of_shapes(name: str, iou_type: str) -> Protocol:
-    """The rules that a tool or a protocol has for a similarity.
+    """The rules of a tool or a protocol for an `iou_type`.
 
     >>> rules_of_shapes("pycocotools", "keypoints").limits, rules_of_shapes("torchmetrics", "segm").iou_type
     ((20,), 'segm')
@@ -209,11 +209,11 @@ def rules_of_shapes(name: str, iou_type: str) -> Protocol:
 
 
 _AS_COCO = ("pycocotools",)
-"""Tools that have the rules of COCO for all shapes that COCO has rules for."""
+"""Tools with COCO's rules for all shapes that COCO has rules for."""
 
 
 def with_sigmas_of(rules: Protocol, other: Protocol) -> Protocol:
-    """The rules with the sigmas of others, if keypoints are compared and they have none of their own."""
+    """The rules, with the sigmas of `other` if keypoints are compared and the rules have no sigmas."""
     if rules.iou_type != "keypoints" or rules.sigmas:
         return rules
     if not other.sigmas:

@@ -7,9 +7,9 @@
 
 The suspicion of the first three is the mean over the models of `max(0, for - against)`: `for` is the score of the
 model's confident detection that contradicts the truth, 0 if it has none; `against` is the score of its true positive on
-that truth, 0 if it has none. So one model counts with its score, and several models only where they agree. A spurious
-truth has as suspicion the mean over the models of their recall, by confident detections, of similar truths: those of
-its class with half to twice its area.
+that truth, 0 if it has none. So one model counts with its score, and several models only where they agree. The
+suspicion of a spurious truth is the mean over the models of their recall, by confident detections, of similar truths:
+truths of its class with half to twice its area.
 """
 
 import os
@@ -38,13 +38,13 @@ KINDS = {
     "misplaced": "a confident detection near a truth of its class, but not on it",
     "spurious": "a truth on which no detection is",
 }
-"""The kinds of label errors; of equal suspicion, the first kind is first."""
+"""The kinds of label errors. Ties in suspicion are in this order."""
 
 CONTRADICTED = ("missing", "wrong_class", "misplaced")
-"""The kinds that detections speak for. Where there are none, a model has more often missed the object."""
+"""The kinds with detections as evidence. Without detections, it is more likely that the model missed the object."""
 
 MOST_ROWS = 20
-"""The printed table has no more rows."""
+"""Maximum number of rows in the printed table."""
 
 _ORDER = tuple(KINDS)
 
@@ -53,43 +53,47 @@ _ORDER = tuple(KINDS)
 class LabelErrors:
     """Truths that are likely wrong, by descending suspicion, one row per case. `print` shows a table.
 
-    Ties are in the order of kinds, then of images, then of rows.
+    Ties are ordered by kind, then image, then row.
     """
 
     kind: tuple[str, ...]
     """One of "missing", "wrong_class", "misplaced" or "spurious". Length N."""
     suspicion: Floats
-    """0 to 1, if scores are. Shape (N,)."""
+    """From 0 to 1, if scores are. Shape (N,)."""
     num_models: Ints
-    """How many models agree. Shape (N,)."""
+    """Number of models that agree. Shape (N,)."""
     image: Ints
     """Image ids. Shape (N,)."""
     name: tuple[str, ...]
     """File names of the images, or ids as text. Length N."""
     truth: Ints
-    """The row of the truth in the truths, from 0; -1: it is missing. Shape (N,)."""
+    """The row of the truth in the truths, from 0; -1: missing. Shape (N,)."""
     label: Ints
-    """The label of the truth; -1: it is missing. Shape (N,)."""
+    """The label of the truth; -1: missing. Shape (N,)."""
     suggested_label: Ints
-    """The label of the detections; -1: there are none. Shape (N,)."""
+    """The label of the detections; -1: no detections. Shape (N,)."""
     truth_box: Floats
-    """The box around the truth: left, top, right, bottom; NaN: it is missing. Shape (N, 4)."""
+    """The box around the truth: left, top, right, bottom; NaN: missing. Shape (N, 4)."""
     suggested_box: Floats
-    """The box around the detection with the highest score; NaN: there is none. Shape (N, 4)."""
+    """The box around the detection with the highest score; NaN: no detections. Shape (N, 4)."""
     model: Ints
-    """The index of the result that this detection is of; -1: there is none. Shape (N,)."""
+    """The index of the result with this detection; -1: no detections. Shape (N,)."""
     detection: Ints
-    """The row of this detection in its detections; -1: there is none. Shape (N,)."""
+    """The row of this detection in its detections; -1: no detections. Shape (N,)."""
     class_names: Mapping[int, str]
     """Class names by label."""
     results: tuple[Result, ...]
-    """The results that they come from, one per model."""
+    """The reviewed results, one per model."""
 
     def __len__(self) -> int:
         return len(self.kind)
 
     def of_kind(self, kind: str) -> "LabelErrors":
-        """The cases of one kind."""
+        """The cases of one kind.
+
+        Args:
+            kind: "missing", "wrong_class", "misplaced" or "spurious".
+        """
         check_choice("kind", kind, KINDS)
         return self.take([i for i, each in enumerate(self.kind) if each == kind])
 
@@ -98,7 +102,7 @@ class LabelErrors:
         return self.take(range(min(num, len(self))))
 
     def take(self, rows: Sequence[int]) -> "LabelErrors":
-        """Some of the cases, by index."""
+        """The cases at these indices."""
         index = np.asarray(rows, np.int64)
         columns: dict[str, Any] = {name: getattr(self, name)[index] for name in _ARRAYS}
         columns |= {name: tuple(getattr(self, name)[i] for i in rows) for name in ("kind", "name")}
@@ -109,7 +113,7 @@ class LabelErrors:
         return None if label == NONE else str(self.class_names.get(label, label))
 
     def rows(self) -> list[dict[str, Any]]:
-        """One dict of plain values per case. What does not exist is None."""
+        """One dict per case, ready for JSON; absent values are None."""
         return [
             {
                 "kind": self.kind[i],
@@ -129,7 +133,7 @@ class LabelErrors:
         ]
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON: `num_models`, and `cases`, one dict per case."""
+        """Values for JSON: `num_models`, and `cases`, one dict per case."""
         return {"num_models": len(self.results), "cases": self.rows()}
 
     @overload
@@ -137,7 +141,11 @@ class LabelErrors:
     @overload
     def to_csv(self, path: str | os.PathLike[str]) -> None: ...
     def to_csv(self, path: str | os.PathLike[str] | None = None) -> str | None:
-        """One case per line, boxes in four columns; written to `path`, if given, and returned if not."""
+        """CSV with one case per line, boxes in four columns.
+
+        Args:
+            path: File to write; None: return the text instead.
+        """
         from boxscore.report import exports
 
         sides = ("left", "top", "right", "bottom")
@@ -181,10 +189,15 @@ class LabelErrors:
         num_pictures: int | None = None,
         picture_bytes: int | None = None,
     ) -> str | None:
-        """A page with all cases, as one HTML file that opens offline; written to `path`, if given, and returned if not.
+        """HTML page with all cases, in one file that opens offline.
 
-        `made_from`: descriptions of the inputs. `image_folder`: with a picture of each of the first `num_pictures`
-        cases, default: 60; the other options are those of `Result.to_html`.
+        Args:
+            path: File to write; None: return the text instead.
+            title: Title of the page.
+            made_from: Descriptions of the inputs, by name.
+            image_folder: Folder with the images, for pictures of the first cases; as in `Result.to_html`.
+            num_pictures: Number of cases with a picture; default: 60.
+            picture_bytes: Size limit of the pictures; as in `Result.to_html`.
         """
         from boxscore.report import exports
         from boxscore.report.gallery import Gallery
@@ -242,13 +255,16 @@ def label_errors(
     kinds: Sequence[str] = CONTRADICTED,
     threads: int | None = None,
 ) -> LabelErrors:
-    """Truths that are likely wrong, because confident detections of one or more models contradict them.
+    """Find truths that are likely wrong, because confident detections of one or more models contradict them.
 
-    `results`: of one model, or of several on the same truths: the more models agree, the higher the suspicion.
-    `score`: detections from it on are confident; default: of each model, the threshold with the best F1. `iou`: as in
-    `Result.errors`, also for two models to agree. `background`: a detection whose IoU with every truth is at most this
-    has no truth near it. `kinds`: some of "missing", "wrong_class", "misplaced" and, not by default, "spurious". Needs
-    `inputs`.
+    Args:
+        results: Results with `inputs`: of one model, or of several on the same truths under the same protocol. The more
+            models agree, the higher the suspicion.
+        score: Detections with at least this score are confident; default: each model's threshold with the best F1.
+        iou: IoU threshold of a match, as in `Result.errors`; also for two models to agree.
+        background: A detection whose IoU with every truth is at most this has no truth near it.
+        kinds: Some of "missing", "wrong_class", "misplaced" and, not by default, "spurious".
+        threads: Number of threads; default: BOXSCORE_THREADS, else this process's share of the cores.
 
     >>> from boxscore import Detections, Truths, evaluate
     >>> box = [[0, 0, 9, 9], [20, 0, 29, 9], [40, 0, 49, 9]]
@@ -272,7 +288,7 @@ def label_errors(
 
 
 def _models(results: Any) -> list[Result]:
-    """The results, which must have the same truths in the same order."""
+    """Validate the results, which must have the same truths in the same order."""
     given = [results] if isinstance(results, Result) else results
     given = list(given.values()) if isinstance(given, Mapping) else given
     if not isinstance(given, Sequence) or not given or not all(isinstance(each, Result) for each in given):
@@ -342,7 +358,7 @@ class _Case(NamedTuple):
     detection: _Row
 
     def order(self) -> tuple[float, int, int, int, int]:
-        """What cases are sorted by."""
+        """Sort key of cases."""
         image = self.truth.image if self.truth.row != NONE else self.detection.image
         return -self.suspect.suspicion, _ORDER.index(self.suspect.kind), image, self.truth.row, self.detection.row
 
@@ -353,5 +369,5 @@ def _row(columns: tuple[NDArray[Any], ...], row: int) -> _Row:
 
 
 def _columns(side: Detections | Truths) -> tuple[NDArray[Any], ...]:
-    """Images, labels and boxes around the shapes."""
+    """Images, labels, and boxes around the shapes."""
     return host_ids(side.image), host_ids(side.label), to_numpy(side.geometry.outer_boxes())

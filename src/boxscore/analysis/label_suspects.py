@@ -1,6 +1,6 @@
-"""Suspects: what the detections of models say against the truths. `label_errors` ranks and names them.
+"""Suspects: truths that the detections of models contradict. `label_errors` ranks and names them.
 
-Rows are those of the pairings, which may differ from the rows that were given.
+Rows are rows of the pairings, whose order may differ from the inputs.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,11 +17,11 @@ from boxscore.result.curves import Floats, Ints
 from boxscore.result.tally import FALSE, TRUE
 
 NONE = -1
-"""The row of no truth and of no detection."""
+"""The row number that means no truth or no detection."""
 
 
 class Suspect(NamedTuple):
-    """One case."""
+    """One likely label error."""
 
     kind: str
     truth: int
@@ -32,35 +32,35 @@ class Suspect(NamedTuple):
     """The row of that detection, or -1."""
     suspicion: float
     num_models: int
-    """How many models agree."""
+    """Number of models that agree."""
 
 
 def find_suspects(evidence: Sequence["Evidence"], kinds: Iterable[str]) -> list[Suspect]:
-    """The cases of these kinds, in no order."""
+    """The suspects of these kinds, unsorted."""
     find = {"missing": _missing, "wrong_class": _wrong_class, "misplaced": _misplaced, "spurious": _spurious}
     return [suspect for kind in kinds for suspect in find[kind](evidence)]
 
 
 class Evidence(NamedTuple):
-    """What the detections of one model say of the truths. D detections, G truths."""
+    """The evidence of one model's detections about the truths. D detections, G truths."""
 
     pairing: Pairing
     score: Floats
     """Shape (D,)."""
     contradicts: Mapping[str, NDArray[np.bool_]]
-    """Whether a detection is confident, and contradicts the truths in this way. Shape (D,) each."""
+    """Whether a detection is confident and contradicts the truths, by kind. Shape (D,) each."""
     near: Mapping[str, NDArray[np.int32]]
-    """The truth that it contradicts, or -1. Shape (D,) each."""
+    """The truth that a detection contradicts, or -1, by kind. Shape (D,) each."""
     against: Floats
     """The score of the true positive of each truth, 0 if it has none. Shape (G,)."""
     is_unseen: NDArray[np.bool_]
     """Whether a truth counts, and no detection of any score is on it, nor near it with its class. Shape (G,)."""
     recall: Floats
-    """Of each truth, the recall of similar ones by confident detections. Shape (G,)."""
+    """For each truth, the recall of similar truths by confident detections. Shape (G,)."""
 
     @classmethod
     def of(cls, pairing: Pairing, score: float | None, background: float) -> "Evidence":
-        """The evidence of what was paired."""
+        """Collect the evidence of a pairing."""
         verdict, is_counted = pairing.verdict, pairing.is_counted
         is_false, is_true = verdict == FALSE, verdict == TRUE
         found, there = side(pairing.detections, is_false), side(pairing.truths, is_counted)
@@ -91,7 +91,7 @@ class Evidence(NamedTuple):
         )
 
     def rows(self, kind: str) -> Ints:
-        """The detections that contradict the truths in this way, the highest score first."""
+        """The detections that contradict the truths in this way, by descending score."""
         rows = np.flatnonzero(self.contradicts[kind])
         return rows[np.argsort(-self.score[rows], kind="stable")]
 
@@ -115,14 +115,14 @@ def _misplaced(evidence: Sequence[Evidence]) -> list[Suspect]:
 
 
 def _missing(evidence: Sequence[Evidence]) -> list[Suspect]:
-    """Every position on which models agree; of those that overlap, the one with the highest suspicion."""
+    """Every position on which models agree; of overlapping ones, the one with the highest suspicion."""
     suspects = [_suspect(evidence, "missing", NONE, rows) for rows in _agreeing(evidence, "missing")]
     suspects.sort(key=lambda suspect: -suspect.suspicion)
     return _without_overlaps(evidence, suspects)
 
 
 def _spurious(evidence: Sequence[Evidence]) -> list[Suspect]:
-    """Truths that no model sees, although the models find similar ones."""
+    """Truths that no model detects, although the models find similar ones."""
     is_unseen = np.logical_and.reduce([each.is_unseen for each in evidence])
     recall = np.mean([each.recall for each in evidence], axis=0)
     rows = np.flatnonzero(is_unseen & (recall > 0))
@@ -130,7 +130,7 @@ def _spurious(evidence: Sequence[Evidence]) -> list[Suspect]:
 
 
 def _recall_of_similar(pairing: Pairing, is_found: NDArray[np.bool_]) -> Floats:
-    """Of each truth, the share of the truths of its class with half to twice its area, itself included, found."""
+    """For each truth, the found fraction of the truths of its class with half to twice its area, itself included."""
     area = host_areas(pairing.truths, pairing.protocol).astype(np.float64)
     recall = np.zeros(area.size)
     for label in np.unique(pairing.truth_label[pairing.is_counted]):
@@ -144,7 +144,7 @@ def _recall_of_similar(pairing: Pairing, is_found: NDArray[np.bool_]) -> Floats:
 
 
 def _suspect(evidence: Sequence[Evidence], kind: str, truth: int, rows: Mapping[int, int]) -> Suspect:
-    """A case with the detection of each model that says so. `truth`: a row of the pairing, or -1."""
+    """A suspect, with one supporting detection per agreeing model. `truth`: a row of the pairing, or -1."""
     against = [0.0 if truth == NONE else float(each.against[truth]) for each in evidence]
     excess = {m: float(evidence[m].score[row]) - against[m] for m, row in rows.items()}
     suspicion = sum(max(0.0, value) for value in excess.values()) / len(evidence)
@@ -153,7 +153,7 @@ def _suspect(evidence: Sequence[Evidence], kind: str, truth: int, rows: Mapping[
 
 
 def _one_per_truth(evidence: Sequence[Evidence], kind: str, groups: Any) -> list[Suspect]:
-    """The case with the highest suspicion of each truth, the first of equal ones."""
+    """The suspect with the highest suspicion of each truth; the first of equal ones."""
     best: dict[int, Suspect] = {}
     for truth, rows in groups:
         suspect = _suspect(evidence, kind, truth, rows)
@@ -163,10 +163,10 @@ def _one_per_truth(evidence: Sequence[Evidence], kind: str, groups: Any) -> list
 
 
 def _agreeing(evidence: Sequence[Evidence], kind: str) -> list[dict[int, int]]:
-    """Detections of different models that match: the row of each model, by the model's index.
+    """Group detections of different models that match each other: the row of each model, by the model's index.
 
-    Those of one model are taken as truths, and those of the later models are matched with them, by the rules of the
-    protocol. A detection is in one group.
+    The detections of one model are taken as truths, and the detections of later models are matched with them, by the
+    rules of the protocol. A detection is in one group.
     """
     is_left = [each.contradicts[kind].copy() for each in evidence]
     groups: list[dict[int, int]] = []
@@ -183,7 +183,7 @@ def _agreeing(evidence: Sequence[Evidence], kind: str) -> list[dict[int, int]]:
 
 
 def _matched(pairing: Pairing, rows: Ints, other: Pairing, other_rows: Ints) -> list[tuple[int, int]]:
-    """Which detection matches which of another model: its row, and the index among the rows of the other."""
+    """Match detections of one model with detections of another: pairs of a row, and an index into `other_rows`."""
     if not rows.size or not other_rows.size:
         return []
     protocol = other.protocol.replace(limits=(None,), limits_per="class", class_agnostic=False)
@@ -202,7 +202,7 @@ def _flags(rows: Ints, num: int) -> NDArray[np.bool_]:
 
 
 def _without_overlaps(evidence: Sequence[Evidence], suspects: Sequence[Suspect]) -> list[Suspect]:
-    """Without those that overlap a better one in their image: one object may be detected as two classes, or twice."""
+    """Drop suspects that overlap a better one in their image: an object may be detected as two classes, or twice."""
     protocol = evidence[0].pairing.protocol
     images = [host_ids(each.pairing.detections.image) for each in evidence]
     kept: dict[int, list[Any]] = {}

@@ -48,36 +48,36 @@ class Names(NamedTuple):
     """A column of names from a short list."""
 
     code: NDArray[Any]
-    """The index of each row's name in the list; -1: none. Shape (N,)."""
+    """The index of each row's name in the list; -1: no name. Shape (N,)."""
     names: tuple[str, ...]
-    """Distinct."""
+    """Distinct names."""
 
 
 class RowNumbers(NamedTuple):
     """A column of row numbers in another table."""
 
     row: Ints
-    """-1: none. Shape (N,)."""
+    """Row numbers; -1: no row. Shape (N,)."""
 
 
 Column: TypeAlias = NDArray[Any] | Names | RowNumbers
-"""In an array of floats NaN is a missing value."""
+"""In an array of floats, NaN is a missing value."""
 
 Table: TypeAlias = dict[str, Column]
-"""Columns of one length by name."""
+"""Columns of equal length, by name."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TableOptions:
-    """What a table is of, validated."""
+    """Validated options of a table."""
 
     rows: RowKind
     iou: float | None = None
-    """The threshold of a match; 0.5, or the protocol's first threshold where it has no 0.5."""
+    """The threshold of a match; default: 0.5, or the protocol's first threshold if it has no 0.5."""
     score: float | None = None
-    """Detections below it are left out; None: no score is too low."""
+    """Detections below this score are dropped; None: all are kept."""
     errors: bool = False
-    """Whether there are columns of TIDE's types of errors."""
+    """Whether to add columns with TIDE's types of errors."""
     threads: int | None = None
 
     def __post_init__(self) -> None:
@@ -89,7 +89,7 @@ class TableOptions:
 
 
 def make_table(result: Result, options: TableOptions, method: str) -> Table:
-    """The table of a result. `method`: the name of what asks for it, for messages."""
+    """Build the table of a result. `method`: the caller's name, for messages."""
     name = f'{method}(rows="{options.rows}")'
     if options.rows == "classes":
         return _class_table(result, options, name)
@@ -116,7 +116,7 @@ def _class_table(result: Result, options: TableOptions, name: str) -> Table:
 
 
 def _class_counts(result: Result, options: TableOptions, name: str) -> VerdictCounts:
-    """From the table of classes where it has them: a result may have no verdicts."""
+    """The counts of each class, taken from `per_class` if it has them: a result may have no verdicts."""
     is_measured = options.iou is None or result.protocol.find_threshold(options.iou) is not None
     if options.score is not None or not is_measured:
         return count_by_class(*verdicts_at(result, name, options.iou), options.score)
@@ -146,7 +146,7 @@ def _count_columns(counts: VerdictCounts) -> Table:
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class _Matches:
-    """What became of the rows of a result's inputs, in the order in which these have them."""
+    """Verdicts, matches and errors of a result's inputs, in the order of the inputs."""
 
     protocol: Protocol
     verdict: NDArray[np.uint8]
@@ -154,15 +154,15 @@ class _Matches:
     truth: Ints
     """The row of the truth that a detection took, or -1. Shape (D,)."""
     similarity: NDArray[np.float64]
-    """That of a detection with the truth that it took, or NaN. Shape (D,)."""
+    """The similarity of a detection with the truth that it took, or NaN. Shape (D,)."""
     is_kept: NDArray[np.bool_]
-    """Whether a detection has the score that was asked for. Shape (D,)."""
+    """Whether a detection has at least the requested score. Shape (D,)."""
     is_counted: NDArray[np.bool_]
     """Whether a truth counts. Shape (G,)."""
     errors: Table
-    """Columns of detections: the type of each error, and the truth that it is about; none if nobody asked."""
+    """Columns of detections: the type of each error, and the truth that it is about; empty unless requested."""
     truth_errors: Table
-    """The column of truths."""
+    """The column of truths: the type of each error; empty unless requested."""
 
 
 def _match_inputs(result: Result, pairing: Pairing, options: TableOptions) -> _Matches:
@@ -186,7 +186,7 @@ def _match_inputs(result: Result, pairing: Pairing, options: TableOptions) -> _M
 
 
 def _error_columns(result: Result, pairing: Pairing) -> tuple[Table, Table]:
-    """The types of errors, of detections and of truths; among all detections, whatever their scores."""
+    """The types of errors, of detections and of truths; computed from all detections, whatever their scores."""
     case = find_case(pairing, result.tally.classes, min(BACKGROUND, pairing.protocol.thresholds[0]))
     about = as_given(rows_as_given(case.truth, pairing.truth_row), pairing.detection_row)
     errors = Names(as_given(case.type, pairing.detection_row), TYPES)
@@ -238,7 +238,7 @@ def _shape_columns(columns: Detections | Truths, truths: Truths, protocol: Proto
     """Image, class, the upright box around each shape, and area."""
     image, label = host_ids(columns.image), host_ids(columns.label)
     corners = np.ascontiguousarray(to_numpy(columns.geometry.outer_boxes()).T)
-    # Where ranges are of another value, that is in the column of areas.
+    # If ranges are of another value, `columns.area` holds that value instead of an area.
     area = host_areas(columns, protocol) if protocol.ranges_by == "area" else columns.geometry.areas(protocol)
     return {
         "image": image,
@@ -251,7 +251,7 @@ def _shape_columns(columns: Detections | Truths, truths: Truths, protocol: Proto
 
 
 def _names_of(ids: Ints, known: Mapping[int, str] | None) -> Names:
-    """The names of ids, or the ids as text. Names are in the order of their lowest ids."""
+    """The names of ids, or the ids as text, in the order of their lowest ids."""
     distinct = _compiled.distinct(compact(ids))
     given = [(known or {}).get(each, str(each)) for each in distinct.tolist()]
     codes = {name: code for code, name in enumerate(dict.fromkeys(given))}
@@ -265,7 +265,7 @@ def _words(code: NDArray[Any], words: Mapping[int, str]) -> Names:
 
 
 def _where(column: Column, is_kept: NDArray[np.bool_]) -> Column:
-    """Some rows of a column."""
+    """The rows of a column where `is_kept`."""
     if isinstance(column, Names):
         return column._replace(code=column.code[is_kept])
     return RowNumbers(column.row[is_kept]) if isinstance(column, RowNumbers) else column[is_kept]

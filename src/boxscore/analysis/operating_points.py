@@ -41,7 +41,7 @@ class ScoreCurve:
 
     @property
     def f1(self) -> Floats:
-        """The harmonic mean of both: 2 TP / (2 TP + FP + FN). NaN without truths. Shape (P,)."""
+        """The harmonic mean of precision and recall: 2 TP / (2 TP + FP + FN). NaN without truths. Shape (P,)."""
         if not self.num_truths:
             return np.full(self.score.size, np.nan)
         return 2 * self.num_true / (self.num_true + self.num_false + self.num_truths)
@@ -64,14 +64,14 @@ def score_curve(score: NDArray[Any], is_true: NDArray[np.bool_], num_truths: int
 
 
 class Aim(NamedTuple):
-    """What an operating point is chosen by: a minimum precision, a minimum recall, or, with neither, the best F1."""
+    """The criterion of an operating point: a minimum precision, a minimum recall, or, with neither, the best F1."""
 
     precision: float | None = None
     recall: float | None = None
 
     @classmethod
     def validated(cls, precision: float | None, recall: float | None) -> "Aim":
-        """The aim, or `InputError`."""
+        """Validate the aim; raise `InputError` if it is invalid."""
         if precision is not None and recall is not None:
             raise InputError("give `precision` or `recall`, not both: each decides the threshold")
         for name, value in (("precision", precision), ("recall", recall)):
@@ -80,8 +80,10 @@ class Aim(NamedTuple):
         return cls(precision, recall)
 
     def choose(self, curve: ScoreCurve) -> int | None:
-        """The index of the score on the curve: the highest with the best F1, the lowest with the minimum precision, or
-        the highest with the minimum recall. None if there is none, or if there are no truths.
+        """The index of the chosen score on the curve; None if no score meets the aim, or without truths.
+
+        It is the highest score with the best F1, the lowest with the minimum precision, or the highest with the minimum
+        recall.
         """
         if not curve.num_truths or not curve.score.size:
             return None
@@ -105,20 +107,20 @@ class Aim(NamedTuple):
 class OperatingPoints:
     """A score threshold for all classes together, and one for each class. `print` shows a table.
 
-    Detections with at least this score are kept. The first row is of all classes, each matched within its class. NaN:
-    no threshold meets the aim, or there are no truths.
+    Detections with at least this score are kept. The first row is for all classes, each matched within its class. NaN:
+    no threshold meets the aim, or no truths.
     """
 
     iou: float
     similarity: str = "IoU"
-    """What `iou` is a threshold of."""
+    """The similarity that `iou` is a threshold of."""
     aim: Aim
     label: tuple[int | None, ...]
     """None for all classes, then the labels. Length 1 + K."""
     name: tuple[str, ...]
     """"all classes", then the class names. Length 1 + K."""
     score: Floats
-    """The threshold. Shape (1 + K,)."""
+    """The score threshold. Shape (1 + K,)."""
     precision: Floats
     """Shape (1 + K,)."""
     recall: Floats
@@ -136,7 +138,7 @@ class OperatingPoints:
         return len(self.name)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON: `all` and `per_class`. Undefined is None."""
+        """Values for JSON: `all` and `per_class`. Undefined is None."""
         rows = [
             {
                 "label": label,
@@ -174,7 +176,7 @@ class OperatingPoints:
 def find_operating_points(result: Result, aim: Aim, *, iou: float | None = None) -> OperatingPoints:
     """The operating points of a result, in the first area range and within the largest limit.
 
-    `iou`: any threshold; 0.5, or the protocol's first where it has no 0.5.
+    `iou`: any threshold; default: 0.5, or the protocol's first if it has no 0.5.
     """
     tally, t = verdicts_at(result, "operating_points", iou)
     columns = dict(zip(_Point._fields, map(np.array, zip(*_points(tally, t, aim), strict=True)), strict=True))
@@ -203,7 +205,7 @@ def curve_of_pairs(pairing: Pairing) -> ScoreCurve:
 
 
 def given_or_best(score: float | None, curve: ScoreCurve) -> float:
-    """The score, or by default that of the best F1; NaN, which no detection reaches, where there is none."""
+    """The validated score, by default the one with the best F1; NaN, which no detection reaches, if undefined."""
     if score is None:
         best = Aim().choose(curve)
         return float("nan") if best is None else float(curve.score[best])

@@ -15,19 +15,22 @@ from boxscore.result.result import Result
 from boxscore.result.tally import TRUE, Tally
 
 BEYOND = 3
-"""The verdict of a detection that a tally has no row of: beyond the largest limit, or of a class not looked for."""
+"""The verdict of a detection without a row in the tally: beyond the largest limit, or of an unverified class."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Pairing:
-    """Both sides and their verdicts. Rows are as they were given; by label, where a protocol takes all as one class."""
+    """Detections and truths with their verdicts.
+
+    Rows are in the order of the inputs; sorted by label if the protocol is class-agnostic.
+    """
 
     protocol: Protocol
-    """With one threshold, one area range, one limit."""
+    """The protocol, with one threshold, one area range and one limit."""
     detections: Detections
     truths: Truths
     tally: Tally
-    """Within the limit over the dataset, if there is one."""
+    """The tally, within the limit over the dataset, if any."""
     verdict: NDArray[np.uint8]
     """0 ignored, 1 false positive, 2 true positive, 3 beyond the limit. Shape (D,)."""
     truth: NDArray[np.int64]
@@ -37,9 +40,9 @@ class Pairing:
     is_counted: NDArray[np.bool_]
     """Whether a truth counts; the others are ignored. Shape (G,)."""
     detection_row: NDArray[np.int64]
-    """The row in which each detection was given. Shape (D,)."""
+    """The row of each detection in the inputs. Shape (D,)."""
     truth_row: NDArray[np.int64]
-    """The row in which each truth was given. Shape (G,)."""
+    """The row of each truth in the inputs. Shape (G,)."""
     threads: int
 
     @property
@@ -58,7 +61,7 @@ class Pairing:
         return host_ids(self.truths.label)
 
     def is_found(self, is_kept: NDArray[np.bool_] | None = None) -> NDArray[np.bool_]:
-        """Whether a truth has a true positive, among the detections that are kept. Shape (G,)."""
+        """Whether a truth has a true positive among the kept detections. Shape (G,)."""
         is_true = self.verdict == TRUE
         is_found = np.zeros(len(self.truths), bool)
         is_found[self.truth[is_true if is_kept is None else is_true & is_kept]] = True
@@ -66,7 +69,7 @@ class Pairing:
 
 
 def pair_rows(detections: Detections, truths: Truths, protocol: Protocol, threads: int) -> Pairing:
-    """The verdict of every detection at the protocol's only threshold, and the truth that it took."""
+    """Match rows at the protocol's only threshold: the verdict of every detection, and the truth that it took."""
     rows = np.arange(len(detections)), np.arange(len(truths))
     if protocol.class_agnostic:
         rows = pooled_order(to_numpy(detections.label)), pooled_order(to_numpy(truths.label))
@@ -93,9 +96,9 @@ def pair_rows(detections: Detections, truths: Truths, protocol: Protocol, thread
 
 
 def pair_inputs(result: Result, purpose: str, iou: float | None, threads: int | None) -> Pairing:
-    """The pairs of a result's inputs at any threshold. `purpose`: what needs them, for messages.
+    """Match a result's inputs at any threshold. `purpose`: the caller's name, for messages.
 
-    The result retains those of the last threshold: analyses at one threshold match once.
+    The result caches the pairing of the last threshold, so that analyses at one threshold match once.
     """
     inputs, num, last = result.inputs_for(purpose), num_threads(threads), result.last_pairing
     protocol = result.protocol.at(iou)
@@ -107,19 +110,19 @@ def pair_inputs(result: Result, purpose: str, iou: float | None, threads: int | 
 
 
 def verdicts_at(result: Result, name: str, iou: float | None) -> tuple[Tally, int]:
-    """A tally with the verdicts at any threshold, and the threshold's index; matched again if it was not measured."""
+    """A tally with the verdicts at any threshold, and the threshold's index. Match again if it was not measured."""
     if iou is None or result.protocol.find_threshold(iou) is not None:
         return result.tally.limited(), result.protocol.threshold_index(iou)
     return pair_inputs(result, f"`{name}` at a threshold that was not measured", iou, None).tally, 0
 
 
 def as_given(values: NDArray[Any], row: NDArray[np.int64]) -> NDArray[Any]:
-    """Values of rows in the order that the rows were given."""
+    """Values in the order of the inputs. `row`: the input row of each value."""
     given = np.empty_like(values)
     given[row] = values
     return given
 
 
 def rows_as_given(rows: NDArray[Any], row: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Indices of rows as indices of the rows as they were given; -1 stays."""
+    """Row numbers translated to rows of the inputs; -1 stays."""
     return np.where(rows >= 0, row[rows] if row.size else -1, -1)

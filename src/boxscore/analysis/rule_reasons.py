@@ -1,4 +1,4 @@
-"""Why a change of a rule moves a number, in words."""
+"""Reasons why a change of a rule moves a number, in words."""
 
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
@@ -8,12 +8,13 @@ from boxscore.protocol.protocol import Protocol
 from boxscore.protocol.words import FieldChange, range_in_words, sentence_of, thresholds_in_words, value_in_words
 
 TRUE, FALSE, IGNORED, LEFT_OUT = "true positive", "false positive", "ignored", "left out"
-"""What a detection may be. Left out: beyond the limits, below the lowest score, of a class that was not looked for, or
-with nothing to compare."""
+"""The verdicts in words. Left out: beyond the limits, below the lowest score, of a class that was not verified in the
+image, or without a shape to compare.
+"""
 
 
 class VerdictChange(NamedTuple):
-    """How many detections went from one verdict to another."""
+    """Number of detections that changed from one verdict to another."""
 
     before: str
     after: str
@@ -21,15 +22,15 @@ class VerdictChange(NamedTuple):
 
 
 class RuleChange(NamedTuple):
-    """One step between two protocols, and what it does to detections."""
+    """One step between two protocols, and its effect on detections."""
 
     before: Protocol
     after: Protocol
     fields: tuple[FieldChange, ...]
     verdicts: tuple[VerdictChange, ...] = ()
-    """At `threshold`."""
+    """The changes at `threshold`."""
     num_changed: int = 0
-    """How many detections have another verdict at any threshold that both protocols have."""
+    """Number of detections whose verdict changes at any threshold that both protocols have."""
     threshold: float = 0.5
 
     @property
@@ -38,12 +39,12 @@ class RuleChange(NamedTuple):
         return tuple(change.field for change in self.fields)
 
     def count(self, before: str | None = None, after: str | None = None) -> int:
-        """How many detections changed from and to a verdict; None: any."""
+        """Number of detections that changed from and to a verdict; None: any verdict."""
         return sum(num for old, new, num in self.verdicts if before in (None, old) and after in (None, new))
 
 
 def reason_of(change: RuleChange) -> str:
-    """Why the number moves, in one sentence per field that matters; "" for fields that have nothing to do with `map`.
+    """Why the number moves, in one sentence per field that matters; "" for fields that don't affect `map`.
 
     >>> from boxscore.protocol.words import changed_fields
     >>> before, after = Protocol.named("coco"), Protocol.named("coco", limits=[300])
@@ -63,7 +64,7 @@ def _sentence(change: RuleChange, field: str) -> str:
 
 
 def _moves(change: RuleChange) -> str:
-    """The changes of verdicts, the most frequent first, behind a colon; or nothing."""
+    """The changes of verdicts after a colon, the most frequent first; "" if no verdict changes."""
     parts = [_became(*each) for each in sorted(change.verdicts, key=lambda each: -each.num)]
     num_others = change.num_changed - change.count()
     if not parts and num_others <= 0:
@@ -81,7 +82,7 @@ def _moves(change: RuleChange) -> str:
 
 
 def _became(before: str, after: str, num: int) -> str:
-    """How many changed from one verdict to another.
+    """A sentence on how many detections changed from one verdict to another.
 
     >>> _became(FALSE, TRUE, 3), _became(LEFT_OUT, FALSE, 1)
     ('3 false positives become true positives', '1 detection left out becomes a false positive')
@@ -138,7 +139,7 @@ def _limits(change: RuleChange) -> str:
 
 
 def _counted(num: int, *words: str) -> str:
-    """A number of detections, and what they do."""
+    """A number of detections with a verb, in singular or plural."""
     return f"{text.count(num, 'detection')} {' '.join(words)}{'s' if num == 1 else ''}"
 
 
@@ -176,4 +177,4 @@ _REASONS: Mapping[str, Callable[[RuleChange], str]] = {
     "recall_points": _recall_points,
     "precision_epsilon": _epsilon,
 }
-"""The sentences of rules that depend on more than a value; `protocol.words` has the others."""
+"""The sentences that depend on more than the field's value; `protocol.words` has the others."""

@@ -17,7 +17,7 @@ from boxscore.result.tally import FALSE, TRUE
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False)
 class Scores:
-    """How many true and false positives are in each bin of scores, per class and in total. `print` shows a table.
+    """Number of true and false positives in each bin of scores, per class and in total. `print` shows a table.
 
     At one IoU threshold, in the first area range and within the largest limit. A bin includes its lower edge, the last
     bin both edges.
@@ -25,7 +25,7 @@ class Scores:
 
     iou: float
     similarity: str = "IoU"
-    """What `iou` is a threshold of."""
+    """The similarity that `iou` is a threshold of."""
     edge: Floats
     """The edges of the bins: from 0 to 1, or, if a score is outside, from the lowest score to the highest.
     Shape (B + 1,)."""
@@ -43,7 +43,7 @@ class Scores:
     """F1 of the detections with at least that score."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
+        """Values for JSON; undefined is None."""
         return {
             "iou": self.iou,
             "best": plain(self.best),
@@ -67,7 +67,7 @@ class Scores:
 
 
 def histogram_scores(result: Result, *, bins: int = 40, iou: float | None = None) -> Scores:
-    """Histograms of a result's scores. `iou`: as in `calibrate`."""
+    """Compute histograms of a result's scores. `iou`: as in `calibrate`."""
     check_number("bins", bins, most=10_000)
     tally, t = verdicts_at(result, "scores", iou)
     verdict, score = tally.verdict_at(t), tally.score

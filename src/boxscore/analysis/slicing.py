@@ -1,4 +1,4 @@
-"""Slices: every number for each group of images, from the same verdicts."""
+"""Slices: every number for each group of images, from the verdicts of one matching."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -16,7 +16,7 @@ from boxscore.protocol.measures import meanings
 from boxscore.result.result import Inputs, Result, Stored
 
 NO_GROUP = "(none)"
-"""The group of the images without a group."""
+"""The group of all images without a group."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False)
@@ -26,7 +26,7 @@ class Slices(Mapping[str, Result]):
     results: Mapping[str, Result]
     """The results by group."""
     num_images: Mapping[str, int]
-    """How many images each group has."""
+    """The number of images of each group."""
 
     def __getitem__(self, group: str) -> Result:
         try:
@@ -41,7 +41,7 @@ class Slices(Mapping[str, Result]):
         return len(self.results)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON: `Result.to_dict()` by group, with `num_images`."""
+        """Values for JSON: `Result.to_dict()` by group, with `num_images`."""
         return {group: {"num_images": self.num_images[group], **self[group].to_dict()} for group in self}
 
     def __repr__(self) -> str:
@@ -59,10 +59,13 @@ class Slices(Mapping[str, Result]):
 
 
 def slices(result: Result, groups: Mapping[int, str], *, threads: int | None = None) -> Slices:
-    """The result of each group of images, from the same matching.
+    """Compute the result of each group of images, without matching again. Every group has all classes.
 
-    `groups`: the group of each image, by image id. Groups are in the order of their first image there. Images without a
-    group form the last group, "(none)"; unknown image ids are ignored. Every group has all classes.
+    Args:
+        result: A result with a tally.
+        groups: The group of each image, by image id. Groups are in the order of their first image here. Images without
+            a group form the last group, "(none)"; unknown image ids are ignored.
+        threads: Number of threads; default: BOXSCORE_THREADS, else this process's share of the cores.
 
     >>> from boxscore import Detections, Truths, evaluate
     >>> truths = Truths(image=[0, 1, 2], label=[1, 1, 1], box=[[0, 0, 10, 10]] * 3)

@@ -1,4 +1,4 @@
-"""Verdicts counted by image or by class, at one IoU threshold and from one score on."""
+"""Counts of verdicts by image or by class, at one IoU threshold and one score threshold."""
 
 from typing import Any, NamedTuple
 
@@ -13,13 +13,13 @@ class VerdictCounts(NamedTuple):
     """Counts per image or class, in the first area range and within the largest limit. Shape (N,) each."""
 
     num_truths: Ints
-    """Truths that count."""
+    """Counted truths."""
     num_true: Ints
     """True positives."""
     num_false: Ints
     """False positives."""
     num_ignored: Ints
-    """Detections that are neither."""
+    """Ignored detections."""
 
     @property
     def num_unfound(self) -> Ints:
@@ -28,22 +28,22 @@ class VerdictCounts(NamedTuple):
 
 
 def count_by_image(tally: Tally, t: int, images: Ints, score: float | None = None) -> VerdictCounts:
-    """The counts of each image at the t-th threshold. `images`: ids, ascending, all that the tally has, or more.
+    """Count the verdicts of each image at the t-th threshold. `images`: ids, ascending, all in the tally or more.
 
-    `score`: detections below it are left out; NaN leaves all out; None: no score is too low.
+    `score`: detections below it are dropped; NaN drops all, None drops none.
     """
     return _count(tally, t, (tally.image, tally.truth_image), images, score)
 
 
 def count_by_class(tally: Tally, t: int, score: float | None = None) -> VerdictCounts:
-    """The same for each class of the tally."""
+    """Count the verdicts of each class of the tally; arguments as in `count_by_image`."""
     return _count(tally, t, (tally.label, tally.truth_label), tally.classes, score)
 
 
 def _count(
     tally: Tally, t: int, ids: tuple[NDArray[Any], NDArray[Any]], known: Ints, score: float | None
 ) -> VerdictCounts:
-    """The counts by the ids of detections and truths. `known`: all ids, ascending."""
+    """Count verdicts by the ids of detections and truths. `known`: all ids, ascending."""
     verdict = tally.verdict_at(t)
     index, truth_index = (np.searchsorted(known, column) for column in ids)
     is_kept = np.ones(verdict.size, bool) if score is None else tally.score >= score

@@ -1,4 +1,4 @@
-"""Worst images: those with the most false positives and truths not found."""
+"""Worst images: the images with the most false positives and unfound truths."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -24,9 +24,9 @@ class WorstImages:
 
     iou: float
     similarity: str = "IoU"
-    """What `iou` is a threshold of."""
+    """The similarity that `iou` is a threshold of."""
     score: float
-    """Detections below it are left out. NaN if there are none."""
+    """Detections below this score are dropped. NaN: no detections or no truths."""
     image: Ints
     """Image ids. Shape (N,)."""
     name: tuple[str, ...]
@@ -43,11 +43,11 @@ class WorstImages:
 
     @property
     def num_errors(self) -> Ints:
-        """False positives and truths not found. Shape (N,)."""
+        """False positives and unfound truths. Shape (N,)."""
         return self.num_false + self.num_unfound
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
+        """Values for JSON; undefined is None."""
         columns = (self.image, self.num_true, self.num_false, self.num_unfound)
         keys = ("image", "num_true", "num_false", "num_unfound")
         rows = [dict(zip(keys, row, strict=True)) for row in zip(*(column.tolist() for column in columns), strict=True)]
@@ -74,7 +74,7 @@ def find_worst_images(
 ) -> WorstImages:
     """The `num` images of a result with the most errors; None: all images.
 
-    `score`: detections below it are left out; default: the threshold with the best F1. `iou`: as in `calibrate`.
+    `score`: detections below it are dropped; default: the threshold with the best F1. `iou`: as in `calibrate`.
     """
     if num is not None:
         check_number("num", num)
