@@ -1,1 +1,1 @@
-"""The engines: three ways to match and to draw curves, with the same bits."""
+"""The engines: three ways to match and to build curves, with the same bits."""

@@ -1,10 +1,10 @@
-"""The plan of the reduce: which detections are drawn together.
+"""The plan of the reduce: which detections have their curves built together.
 
-A bin holds a few classes, or a range of one large class. Ranges are cut between two rows of the order that curves are
-drawn in: falling score, then image.
+A bin holds a few classes, or a range of one large class. Ranges are cut between two rows of the order in which curves
+are built: descending score, then image.
 
     label   num_detections   bin_size 1000
-      1         2,300        bin 0, 1, 2, 3, 4: ranges of about 500, by falling score
+      1         2,300        bin 0, 1, 2, 3, 4: ranges of about 500, by descending score
       2           300        bin 5
       3           400        bin 5
       4           600        bin 6
@@ -24,11 +24,11 @@ from boxscore.result.curves import Floats, Ints
 from boxscore.result.tally import TRUTHS, Tally, Totals
 
 _SAMPLES = 64
-"""Rows of a full bin that are in the sample, on average; enough that half a bin never turns out to be more than one."""
+"""Average number of sampled rows per full bin: enough that a range planned as half a bin never exceeds a bin."""
 
 
 class Sample(NamedTuple):
-    """A few rows of a tally, from which ranges are cut."""
+    """A few rows of a tally, by which ranges are cut."""
 
     label: NDArray[Any]
     score: NDArray[Any]
@@ -36,22 +36,22 @@ class Sample(NamedTuple):
 
     @classmethod
     def from_tally(cls, tally: Tally, bin_size: int) -> "Sample":
-        """A random choice of rows, the same for the same tally."""
+        """Choose rows at random; the choice is the same for the same tally."""
         is_taken = np.random.default_rng(len(tally)).random(len(tally)) < _SAMPLES / bin_size
         return cls(tally.label[is_taken], tally.score[is_taken].astype(np.float64), tally.image[is_taken])
 
     @classmethod
     def concatenate(cls, samples: Sequence["Sample"]) -> "Sample":
-        """All of them as one; there is at least one."""
+        """Concatenate samples; at least one."""
         return cls(*(np.concatenate(columns) for columns in zip(*samples, strict=True)))
 
     def pooled(self) -> "Sample":
-        """The same with all classes taken as one."""
+        """The sample with all classes merged into one."""
         return self._replace(label=np.full_like(self.label, POOLED))
 
 
 class Cuts(NamedTuple):
-    """Where ranges of a class end: each at the last row of it, by falling score and then by image."""
+    """The ends of a class's ranges: the last row of each, by descending score and then by image."""
 
     score: Floats
     image: Ints
@@ -67,7 +67,7 @@ class Cuts(NamedTuple):
         return cls(np.array([pair[0] for pair in pairs], np.float64), np.array([pair[1] for pair in pairs], np.int64))
 
     def range_of(self, score: NDArray[Any], image: NDArray[Any]) -> Ints:
-        """The range of each row: how many of the cuts come before it."""
+        """The range of each row: the number of cuts before it."""
         rising = self.score[::-1]
         index = len(self.score) - np.searchsorted(rising, score, side="right")  # cuts of a higher score
         is_tied = np.searchsorted(rising, score, side="left") + index < len(self.score)
@@ -79,17 +79,17 @@ class Cuts(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Bins:
-    """Which bin each row of a class goes to, and which classes a bin has."""
+    """The bin of each row of a class, and the classes of each bin."""
 
     totals: Totals
     first: Ints
-    """The bin of each class, or the first of those of its ranges. Shape (K,)."""
+    """The bin of each class, or the bin of its first range. Shape (K,)."""
     cuts: Mapping[int, Cuts]
-    """Of the classes that are split, by label."""
+    """The cuts of the classes that are split, by label."""
 
     @classmethod
     def plan(cls, totals: Totals, sample: Sample, bin_size: int) -> "Bins":
-        """Bins of `bin_size` rows at most: a class that has more is split into ranges of about half as many."""
+        """Plan bins of at most `bin_size` rows; a larger class is split into ranges of about half a bin."""
         first = np.zeros(totals.classes.size, np.int64)
         cuts: dict[int, Cuts] = {}
         current, num_in_current = 0, 0
@@ -105,28 +105,28 @@ class Bins:
 
     @property
     def num_bins(self) -> int:
-        """How many there are; some may have no rows."""
+        """Number of bins; some may be empty."""
         last = [*self.first.tolist(), *(numbers[-1] for numbers in self.ranges.values())]
         return max(map(int, last), default=-1) + 1
 
     @property
     def is_pooled(self) -> bool:
-        """Whether all classes are taken as one."""
+        """Whether all classes are merged into one."""
         return bool(self.totals.classes.tolist() == [POOLED])
 
     @property
     def ranges(self) -> dict[int, range]:
-        """The bins of the classes that are split, by label, in the order of falling score."""
+        """The bins of the classes that are split, by label, in the order of descending score."""
         first = dict(zip(self.totals.classes.tolist(), self.first.tolist(), strict=True))
         return {label: range(first[label], first[label] + len(cuts.score) + 1) for label, cuts in self.cuts.items()}
 
     def classes_of(self, number: int) -> Ints:
-        """The labels of one of the bins. Shape (K,)."""
+        """The labels in a bin. Shape (K,)."""
         label = next((label for label, numbers in self.ranges.items() if number in numbers), None)
         return self.totals.classes[self.first == number] if label is None else np.array([label])
 
     def num_truths_of(self, classes: Ints) -> Ints:
-        """Truths that count, by class and area range. Shape (K, A)."""
+        """Number of counted truths by class and area range. Shape (K, A)."""
         return self.totals.num_truths[np.searchsorted(self.totals.classes, classes)]
 
     def bin_of(self, label: NDArray[Any], score: NDArray[Any], image: NDArray[Any]) -> Ints:
@@ -140,7 +140,7 @@ class Bins:
         return np.asarray(number)
 
     def split(self, tally: Tally) -> Iterable[tuple[int, Tally]]:
-        """The detections of each bin that has some, in their order and with their own labels."""
+        """Yield the detections of each bin that has any, in their order and with their own labels."""
         number = self.bin_of(tally.label, tally.score, tally.image)
         unused = {name: getattr(tally, name) for name in (*TRUTHS, "listed_image", "jaccard", "invalid_image")}
         tally = replace(tally, **{name: column[:0] for name, column in unused.items() if column is not None})

@@ -1,13 +1,13 @@
-"""Map by image, reduce by class: the driver under evaluation out of core, on Ray, and of many tallies in memory.
+"""Map by image, reduce by class: the driver of out-of-core evaluation, of Ray, and of many tallies in memory.
 
     images --match--> tallies --plan--> bins --build-> curves of bins --assemble--> Result
                       (TallyStore.map)       (TallyStore.reduce)
 
-A `TallyStore` says where rows are and who runs a task; all that decides a number is here. A bin has a few classes, or a
-range of one large class (see `boxscore.engines.bins`). A range knows how many detections counted before it, so it can
-be built without them. The parts are assembled with the bits of a curve that was built at once: precision is the same
-division of the same counts, an envelope is a maximum, which has no order, and a sum over true positives continues from
-range to range.
+A `TallyStore` decides where rows are and which process runs a task; everything that affects a number is here. A bin has
+a few classes, or a range of one large class (see `boxscore.engines.bins`). A range knows how many detections counted
+before it, so it can be built without them. The assembled parts have the bits of a curve that was built at once:
+precision is the same division of the same counts, an envelope is a maximum, which doesn't depend on order, and a sum
+over true positives continues from range to range.
 """
 
 from abc import ABC, abstractmethod
@@ -40,7 +40,7 @@ from boxscore.result.tally import Tally, Totals, joined
 T = TypeVar("T")
 
 _PART_SIZE = 1 << 16
-"""Rows that are worth a part of their own, when tallies are finished without being merged."""
+"""Minimum number of rows for a separate part, when tallies are finished without being merged."""
 
 
 class Built(NamedTuple):
@@ -48,37 +48,38 @@ class Built(NamedTuple):
 
     curves: Curves
     extra: Mapping[str, Floats]
-    """As `ExtraCounter.measure_classes` gives them; empty where the protocol has none. Shape (K,) each."""
+    """From `ExtraCounter.measure_classes`; empty if the protocol has no extra numbers. Shape (K,) each."""
 
 
 class Reduced(NamedTuple):
-    """What a task made of each bin that has rows."""
+    """The results of a task on each bin that has rows."""
 
     built: Mapping[int, Built]
     load: Callable[[int], Tally]
-    """The rows of a bin that are needed again."""
+    """Loads the rows of a bin that are needed again."""
 
 
 class TallyStore(ABC):
-    """Tallies of different images: where their rows are, and who runs a task on them. Tasks can be pickled."""
+    """Tallies of different images: where their rows are, and which process runs a task. Tasks can be pickled."""
 
     bin_size: int
-    """The number of detections that a task may build curves through at once."""
+    """Maximum number of detections through which a task may build curves at once."""
     is_local: bool
-    """Whether tasks run in this process, one bin after the other, by number. Then all tallies may be in it at once, if
-    they have no more detections than a bin."""
+    """Whether tasks run in this process, one bin after the other, by number. Then all tallies may be in this process at
+    once, if they have no more detections than a bin.
+    """
 
     @abstractmethod
     def map(self, task: Callable[[Tally], T]) -> Iterable[T]:
-        """What a task makes of each tally, or of each part of one, in any order. There is at least one."""
+        """Run a task on each tally, or on each part of one; yield results in any order, at least one."""
 
     @abstractmethod
     def reduce(self, bins: Bins, task: Callable[[int, Tally], Built], needed_again: Collection[int]) -> Reduced:
-        """What a task makes of each bin that has detections; those of an image are in their order."""
+        """Run a task on each bin that has detections. Within a bin, the detections of an image keep their order."""
 
 
 def reduce_tallies(store: TallyStore, threads: int) -> Result:
-    """The result of all tallies of a store. It has a tally only if all fit in this process at once."""
+    """Compute the result of all tallies of a store. It has a tally only if all fit in this process at once."""
     surveys = list(store.map(partial(_survey, bin_size=store.bin_size)))
     totals = surveys[0].totals.merge(*(part.totals for part in surveys[1:]))
     if store.is_local and totals.num_detections.sum() <= store.bin_size:
@@ -102,7 +103,7 @@ def reduce_tallies(store: TallyStore, threads: int) -> Result:
 
 
 def finish_within_limit(tallies: Sequence[Tally], finish: Callable[[list[Tally]], Result]) -> Result:
-    """Finish tallies of different images, within the limit over the dataset where the protocol has one."""
+    """Finish tallies of different images, within the limit over the dataset if the protocol has one."""
     if tallies[0].protocol.limits_per != "dataset":
         return finish(list(tallies))
     whole = joined(tallies)
@@ -110,13 +111,13 @@ def finish_within_limit(tallies: Sequence[Tally], finish: Callable[[list[Tally]]
 
 
 def finish_tallies(tallies: Sequence[Tally], threads: int) -> Result:
-    """The result of tallies of different images that are all in memory; large ones are not copied if need not be."""
+    """Finish tallies of different images that are all in memory, without copying large ones where possible."""
     parts = _parts(tallies)
     return summarize(*finish(parts, threads), parts[0] if len(parts) == 1 else tuple(parts))
 
 
 def _parts(tallies: Sequence[Tally]) -> list[Tally]:
-    """Parts that can be finished together: large tallies as they are, small ones concatenated; else one."""
+    """Parts that can be finished together: large tallies unchanged, small ones concatenated; or all as one part."""
     if len(tallies) == 1:
         return list(tallies)
     groups: list[list[Tally]] = [[]]
@@ -132,12 +133,12 @@ def _parts(tallies: Sequence[Tally]) -> list[Tally]:
 
 
 class _Survey(NamedTuple):
-    """What the plan needs to know of a tally."""
+    """The facts about a tally that the plan needs."""
 
     totals: Totals
     sample: Sample
     images: Tally
-    """Only the columns with a row for each image, where extra numbers are measured."""
+    """Only the columns with one row per image, if extra numbers are measured."""
 
 
 def _survey(tally: Tally, bin_size: int) -> _Survey:
@@ -152,7 +153,7 @@ def _identity(tally: Tally) -> Tally:
 
 
 def _reduce(store: TallyStore, bins: Bins, num_images: int, threads: int) -> Built:
-    """The curves of all classes; each class is in one of the bins, or in some as ranges, or has no rows."""
+    """Build the curves of all classes. A class is in one bin, in several bins as ranges, or has no rows."""
     if not bins.totals.num_detections.any():
         return _assemble(bins.totals, num_images, [])
     protocol = bins.totals.protocol
@@ -177,7 +178,7 @@ def _reduce(store: TallyStore, bins: Bins, num_images: int, threads: int) -> Bui
 
 
 def _check_ranges(bins: Bins) -> None:
-    """Raise `InputError` if a class that must be in memory as a whole is split."""
+    """Raise `InputError` if a class is split that must be in memory as a whole."""
     protocol = bins.totals.protocol
     rules = {
         "interpolates between all true positives of a class": protocol.ap in ("linear_points", "linear_points_to_end"),
@@ -196,7 +197,7 @@ def _check_ranges(bins: Bins) -> None:
 def build_bin(
     number: int, rows: Tally, *, bins: Bins, starts: Mapping[int, Start], num_images: int, threads: int
 ) -> Built:
-    """The curves through the rows of a bin, which may be a range that has a start."""
+    """Build the curves of a bin. `starts`: for bins that are ranges, by number."""
     if number in starts:
         return Built(_build_range(number, rows, bins, starts[number], threads)[0], {})
     rows = _rows_of(number, rows, bins)
@@ -211,9 +212,9 @@ def _build(rows: Tally, num_truths: Ints, num_images: int, threads: int) -> Buil
 def _build_next(
     number: int, rows: Tally, *, bins: Bins, starts: dict[int, Start], num_images: int, threads: int
 ) -> Built:
-    """The same for bins that are built by number: a range starts where the one before ended. `starts`: by label.
+    """Build the next bin, in order of their numbers: a range starts where the one before ended. `starts`: by label.
 
-    So nothing has to be counted first, which would take half as long as the whole reduce out of core.
+    This avoids a separate pass that counts, which would take half as long as the whole out-of-core reduce.
     """
     label = int(bins.classes_of(number)[0])
     if label not in starts:
@@ -224,7 +225,7 @@ def _build_next(
 
 
 def _build_range(number: int, rows: Tally, bins: Bins, start: Start, threads: int) -> tuple[Curves, Floats]:
-    """The curves through a range of a class, and the state of the sum over true positives at its end."""
+    """Build the curves of a range, and the state of the sum over true positives at its end."""
     rows = _rows_of(number, rows, bins)
     rows = replace(rows, protocol=_with_recall_0(rows.protocol))
     return build_range(rows, bins.num_truths_of(rows.classes), threads, start)
@@ -245,7 +246,7 @@ def no_start(protocol: Protocol) -> Start:
 
 
 def _starts(store: TallyStore, bins: Bins, threads: int) -> dict[int, Start]:
-    """The start of each range, from the counts in all ranges before it."""
+    """The start of each range, from the counts of all ranges before it."""
     if not bins.ranges:
         return {}
     counts = list(store.map(partial(_count, bins=bins, threads=threads)))
@@ -260,7 +261,7 @@ def _starts(store: TallyStore, bins: Bins, threads: int) -> dict[int, Start]:
 
 
 def _count(tally: Tally, bins: Bins, threads: int) -> dict[int, tuple[Ints, Ints]]:
-    """True and false positives of a tally in each range. Shape (T, 1, A, M)."""
+    """Count the true and false positives of a tally in each range. Shape (T, 1, A, M)."""
     of_ranges = {number for numbers in bins.ranges.values() for number in numbers}
     counts = {}
     for number, rows in bins.split(tally):
@@ -275,14 +276,14 @@ def _next_start(start: Start, num_true: Ints, num_counted: Ints) -> Start:
 
 
 Rebuild = Callable[[int, Start], tuple[Curves, Floats]]
-"""Builds a range, given by its index, from another start."""
+"""Rebuilds a range, by its index, from another start."""
 
 
 def join_ranges(parts: Sequence[Curves], protocol: Protocol, rebuild: Rebuild) -> Curves:
-    """The curves of a class from those of its ranges, each built from its start.
+    """Join the curves of a class from its ranges, each built from its start.
 
-    `rebuild` is called, one range after the other, where AP is a sum over true positives: such a sum continues that of
-    the range before, and must know how many true positives there will be.
+    If AP is a sum over true positives, `rebuild` is called for one range after the other: the sum continues from the
+    range before, and depends on the total number of true positives.
     """
     precision = np.max([part.precision for part in parts], axis=0)
     point_R = np.array(_with_recall_0(protocol).recall_points)[:, None, None, None]
@@ -322,7 +323,7 @@ def _with_recall_0(protocol: Protocol) -> Protocol:
 
 
 def _assemble(totals: Totals, num_images: int, parts: Iterable[Built]) -> Built:
-    """The curves of all classes; each class is in one of the parts, or has no rows."""
+    """Assemble the curves of all classes. A class is in one of the parts, or has no rows."""
     empty = replace(Tally.empty(totals.protocol), classes=totals.classes)
     whole = _build(empty, totals.num_truths, num_images, 1)
     for part in parts:

@@ -1,4 +1,4 @@
-"""The sequential method (Alg. 1, 2 and 3) as plain loops: one class, one detection, one truth at a time.
+"""The sequential method (Alg. 1, 2 and 3) as simple loops: one class, one detection, one truth at a time.
 
 Short, obvious and slow: the oracle that the other engines must equal, and the baseline that they are compared with.
 """
@@ -54,9 +54,9 @@ def match(
     threads: int = 1,  # noqa: ARG001
     is_traced: bool = False,
 ) -> Tally:
-    """The verdict of every detection: the loops of Alg. 1, for every area range and threshold.
+    """Match with the loops of Alg. 1, for every area range and threshold: the verdict of every detection.
 
-    `is_traced`: with the columns of a traced tally.
+    `is_traced`: add the columns of a traced tally.
     """
     similarity = detections.geometry.similarity
     shapes, areas = detections.geometry.shapes(protocol), host_areas(detections, protocol).tolist()
@@ -124,9 +124,9 @@ def _judge(
     cell: tuple[int, int],
     protocol: Protocol,
 ) -> _Judged | None:
-    """The verdict of a detection in one cell by the truth that it takes, which is marked as taken; None: it takes none.
+    """Judge a detection in one cell by the truth that it takes, and mark the truth as taken; None: it takes none.
 
-    Groups are for detections that take no other truth.
+    Groups are only for detections that take no other truth.
     """
     reached = [
         overlap
@@ -154,7 +154,7 @@ def _judge(
 
 
 def _ranks(images: Sequence[int], labels: Sequence[int], scores: Sequence[float], protocol: Protocol) -> list[int]:
-    """The rank of each row by falling score, within its image and class or within its image."""
+    """The rank of each row by descending score, within its image and class or within its image."""
     num_seen: dict[Any, int] = defaultdict(int)
     ranks = [0] * len(scores)
     for row in sorted(range(len(scores)), key=lambda row: -scores[row]):
@@ -200,7 +200,12 @@ def _truths_by_image_and_label(truths: Truths, protocol: Protocol) -> dict[tuple
 def precision_recall(
     verdicts: Sequence[int], num_truths: int, *, epsilon: float = 0.0
 ) -> tuple[list[float], list[float]]:
-    """Precision and recall after each detection that counts, from verdicts by falling score (the end of Alg. 1).
+    """Precision and recall after each detection that counts (the end of Alg. 1).
+
+    Args:
+        verdicts: 2 true positive, 1 false positive, 0 ignored; by descending score.
+        num_truths: Number of truths, at least 1.
+        epsilon: Number added to the denominator of precision.
 
     >>> precision_recall([2, 0, 1, 2], num_truths=4)
     ([1.0, 0.5, 0.6666666666666666], [0.25, 0.25, 0.5])
@@ -220,6 +225,10 @@ def precision_recall(
 def average_every_point(precision: Sequence[float], recall: Sequence[float]) -> float:
     """AP as the area under the envelope of the curve (Alg. 2).
 
+    Args:
+        precision: Precision after each detection, by descending score.
+        recall: Recall after each detection.
+
     >>> average_every_point([1.0, 0.5, 0.6666666666666666], [0.5, 0.5, 1.0])
     0.8333333333333333
     """
@@ -234,6 +243,11 @@ def average_every_point(precision: Sequence[float], recall: Sequence[float]) -> 
 def average_at_recalls(precision: Sequence[float], recall: Sequence[float], recall_points: Sequence[float]) -> float:
     """AP as the mean of the best precision at or beyond each recall point (Alg. 3).
 
+    Args:
+        precision: Precision after each detection, by descending score.
+        recall: Recall after each detection.
+        recall_points: Recalls from 0 to 1.
+
     >>> average_at_recalls([1.0, 0.5, 0.6666666666666666], [0.5, 0.5, 1.0], [0.0, 1.0])
     0.8333333333333333
     """
@@ -241,7 +255,12 @@ def average_at_recalls(precision: Sequence[float], recall: Sequence[float], reca
 
 
 def average_interpolated(precision: Sequence[float], recall: Sequence[float], recall_points: Sequence[float]) -> float:
-    """Average interpolated precision as a sum of shares, which rounds differently (VOC 2007).
+    """AP as a sum of the precisions divided by their number, which rounds differently than their mean (VOC 2007).
+
+    Args:
+        precision: Precision after each detection, by descending score.
+        recall: Recall after each detection.
+        recall_points: Recalls from 0 to 1.
 
     >>> average_interpolated([1.0, 0.5, 0.6666666666666666], [0.5, 0.5, 1.0], [0.0, 1.0])
     0.8333333333333333
@@ -253,15 +272,18 @@ def average_interpolated(precision: Sequence[float], recall: Sequence[float], re
 
 
 def _best_at(precision: Sequence[float], recall: Sequence[float], recall_points: Sequence[float]) -> list[float]:
-    """The best precision at or beyond each recall point; 0 where it is not reached."""
+    """The best precision at or beyond each recall point; 0 if it is not reached."""
     pairs = list(zip(precision, recall, strict=True))
     return [max((p for p, q in pairs if q >= point), default=0.0) for point in recall_points]
 
 
 def average_by_trapezoids(precision: Sequence[float], recall: Sequence[float], *, is_from_first: bool = False) -> float:
-    """AP as the area under the raw curve from (0, 1) on: what Alg. 12 computes, one class at a time.
+    """AP as the area under the raw curve from (0, 1) on: Alg. 12, one class at a time.
 
-    `is_from_first`: from its first point on, as CrowdHuman's evaluation has it.
+    Args:
+        precision: Precision after each detection, by descending score.
+        recall: Recall after each detection.
+        is_from_first: Start at the curve's first point, as in CrowdHuman's evaluation.
     """
     ap, height, reached = 0.0, 1.0, 0.0
     for i, (p, q) in enumerate(zip(precision, recall, strict=True)):
@@ -276,8 +298,13 @@ def average_linear_points(
 ) -> float:
     """AP as trapezoids through the envelope from (0, 1) on, interpolated linearly at the recall points (Ultralytics).
 
-    Where a curve has several precisions at one recall, the last counts; at and beyond its end it is 0. `is_to_end`: it
-    falls from its end to (1, 0).
+    If a curve has several precisions at one recall, the last counts; at and beyond its end it is 0.
+
+    Args:
+        precision: Precision after each detection, by descending score.
+        recall: Recall after each detection.
+        recall_points: Recalls from 0 to 1.
+        is_to_end: Let the curve fall in a line from its end to (1, 0).
 
     >>> average_linear_points([1.0, 0.5, 0.6666666666666666], [0.5, 0.5, 1.0], [0.0, 0.5, 1.0])
     0.5833333333333333
@@ -302,7 +329,10 @@ def average_linear_points(
 
 
 def flatten(precision: Sequence[float]) -> list[float]:
-    """Each precision raised to the best that follows it: the spikes of the curve flattened, from the end.
+    """The envelope: each precision raised to the best that follows it.
+
+    Args:
+        precision: Precision after each detection, by descending score.
 
     >>> flatten([1.0, 0.5, 0.6])
     [1.0, 0.6, 0.6]
@@ -322,7 +352,15 @@ def suppress(
     box_format: BoxFormat = "xyxy",
     pixels: Pixels = "continuous",
 ) -> list[bool]:
-    """Which boxes of an image greedy non-maximum suppression discards. Of equal scores the first is better.
+    """Find the boxes of an image that greedy non-maximum suppression discards. Of equal scores the first is better.
+
+    Args:
+        box: Boxes of one image.
+        score: Scores.
+        threshold: The largest IoU of two boxes that are both kept.
+        label: Labels; if given, only boxes of equal label compete.
+        box_format: "xyxy", "xywh" or "cxcywh".
+        pixels: "inclusive": a box from x1 to x2 is x2 - x1 + 1 wide; "continuous": x2 - x1.
 
     >>> suppress([[0, 0, 10, 10], [1, 0, 11, 10], [2, 0, 12, 10]], [0.9, 0.8, 0.7], 0.7)
     [False, True, False]
@@ -340,7 +378,7 @@ def suppress(
 
 
 def curves(tally: Tally, threads: int = 1) -> Curves:  # noqa: ARG001
-    """The curves of every class, area range, limit and threshold, one after the other."""
+    """Build the curves of every class, area range, limit and threshold, one after the other."""
     protocol = tally.protocol
     result = Curves.undefined(tally)
     rows = tally.sorted()

@@ -1,8 +1,8 @@
 """Parquet files that are larger than memory, on one machine: boxes are spilled to disk by image, verdicts by class.
 
 Images and classes are read first, then the rows, which go to shards on disk by the hash of their image. Each shard is
-matched by itself. `boxscore.engines.map_reduce` does the rest, with tallies and bins on disk. The result has the bits
-of one evaluation of everything.
+matched separately. `boxscore.engines.map_reduce` does the rest, with tallies and bins on disk. The result has the same
+bits as an evaluation in memory.
 """
 
 import shutil
@@ -61,15 +61,15 @@ BATCH_SHARE = 0.1
 MATCH_BYTES = 300
 """Memory per row, detection or truth, while its shard is matched."""
 FINISH_BYTES = 150
-"""Memory per detection while its bin is drawn."""
+"""Memory per detection while the curves of its bin are built."""
 SHAPE_COPIES = 4
 """Copies of a mask, or of keypoints, that are in memory while it is read, spilled or matched."""
 MIN_BIN_SIZE = 1_000
-"""Detections that a bin may always have."""
+"""Number of detections that a bin may always have."""
 SPARE = 32_000_000
-"""Memory that is left unused, for all that is too small to count."""
+"""Memory that is left unused, for everything too small to count."""
 START = 100_000_000
-"""Memory that images and classes may always take: how much all of them need is known once they are read."""
+"""Memory that images and classes may always take: how much they need is known only after reading them."""
 
 SPILL_BYTES = 72
 """Disk per row, detection or truth, in its shard."""
@@ -86,18 +86,26 @@ def evaluate_files(
     threads: int | None = None,
     step: Callable[[str], None] = lambda _: None,
 ) -> Result:
-    """The result of Parquet files, within a limit of memory for the whole process: 500_000_000, "500MB", "2GiB".
+    """Evaluate Parquet files within a memory limit for the whole process. Rows may be in any order.
 
-    `detections` and `truths` are each a file, a folder, or a pattern like "found/*.parquet"; rows may be in any order.
-    Columns are named as `read_detections` and `read_truths` have it; a protocol of masks takes these from a column
-    `segmentation` or `mask`, a struct of `size` and `counts`, one of keypoints from `keypoints`, a list. What doesn't
-    fit goes to a temporary folder, which is removed when this returns or raises. Beside boxes and verdicts, some 200
-    bytes per image are in memory all the time, for its id or name. `threads`: for reading, matching and drawing. `step`
-    is told what is being done.
+    Data that doesn't fit goes to a temporary folder, which is removed at the end, also after an error. Besides boxes
+    and verdicts, some 200 bytes per image are in memory all the time, for its id or name.
+
+    Args:
+        detections: A file, a folder, or a pattern like "found/*.parquet". Columns are named as in `read_detections`.
+            Protocols of masks read a column `segmentation` or `mask`, a struct of `size` and `counts`; protocols of
+            keypoints read `keypoints`, a list.
+        truths: As `detections`; columns are named as in `read_truths`.
+        protocol: A protocol or its name.
+        memory: The limit: 500_000_000, "500MB", "2GiB".
+        box_format: The format of the boxes, if the column names don't imply it.
+        unmatched: "error" or "warn", for detections on images or of classes that the truths don't have.
+        threads: Number of threads for reading, matching and building curves.
+        step: Called with a description of each step before it begins.
     """
     protocol = as_protocol(protocol)
     check_choice("unmatched", unmatched, ("error", "warn"))
-    pyarrow()  # or the error that it is not installed
+    pyarrow()  # raises `InputError` if it is not installed
     detections, truths = fspath(detections), fspath(truths)
     paths = {"detections": files_of(detections), "truths": files_of(truths)}
     limit = parse_size(memory)
@@ -132,7 +140,7 @@ def evaluate_files(
 
 @contextmanager
 def _temporary_folder() -> Iterator[Path]:
-    """A folder that is removed afterwards; what goes wrong with it, such as a full disk, is told with where it is."""
+    """Create a folder that is removed afterwards; errors of the disk, such as a full one, name its path."""
     parent = Path(tempfile.gettempdir())
     try:
         with temporary_folder(parent / "spill", mode=0o700) as folder:
@@ -143,7 +151,7 @@ def _temporary_folder() -> Iterator[Path]:
 
 
 class _Spill:
-    """Shards of boxes on disk, and how much of it all may be in memory at once."""
+    """Shards of boxes on disk, and the budget of memory."""
 
     def __init__(self, folder: Path, limit: int, threads: int, paths: dict[str, list[str]], protocol: Protocol) -> None:
         self.folder, self.limit, self.threads, self.paths = folder, limit, threads, paths
@@ -167,20 +175,20 @@ class _Spill:
         self._tallies: list[Path] = []
 
     def check_keys(self, num_rows: int, num_classes: int) -> None:
-        """Raise `InputError` if the images and classes of all batches so far take more than the limit.
+        """Raise `InputError` if the images and classes of all batches so far exceed the limit.
 
-        `num_rows`: of the last batch. `num_classes`: of all batches of this side.
+        `num_rows`: rows of the last batch. `num_classes`: classes in all batches of this side.
         """
         self._num_read += num_rows
         self._curve_bytes = max(self._curve_bytes, curve_bytes(self.protocol, num_classes))
         in_use = self.limit - self._free_memory()
         if in_use > max(self.limit, self._start + START):
-            # The rest has at most as many images per row.
+            # Assume that the remaining rows have no more images per row.
             num_all = num_rows_of([path for side in self.paths.values() for path in side])
             self._refuse(self._start + (in_use - self._start) * num_all / self._num_read + SPARE)
 
     def plan_shards(self, num_rows: int, num_classes: int) -> None:
-        """Choose the number of shards by the memory that is left. Raise `InputError` if memory or disk is too small."""
+        """Choose the number of shards by the free memory. Raise `InputError` if memory or disk is too small."""
         self._curve_bytes = curve_bytes(self.protocol, num_classes)
         free = self._free_memory()
         if free < self._curve_bytes + SPARE:
@@ -198,7 +206,7 @@ class _Spill:
     def _refuse(self, needed: float) -> NoReturn:
         """Raise `InputError` with a limit that is enough. `needed`: memory besides the curves.
 
-        The limit is above what was measured: batches grow with it, and two runs never take the same.
+        The suggested limit is above the measured need: batches grow with it, and memory differs from run to run.
         """
         least = (needed + self._curve_bytes) / (1 - BATCH_SHARE) + SPARE
         enough = f"{ceil(least / 10**7)}0 MB is enough"
@@ -244,7 +252,7 @@ class _Spill:
             warnings.warn(f"{left_out}: on images or of classes that the truths don't have", stacklevel=3)
 
     def _stream(self, side: str, stream: Callable[..., Iterator[Any]], *options: Any) -> Iterator[tuple[int, Any]]:
-        """What a stream gives of each path of one side, with the index of the path."""
+        """Yield the batches of all files of one side, each with the index of its file."""
         for source, path in enumerate(self.paths[side]):
             for batch in stream(path, *options, self.batches):
                 yield source, batch
@@ -276,7 +284,7 @@ class _Spill:
         match(found.rows, truths, self.protocol, threads=self.threads).save(self._tallies[-1])
 
     def _take(self, side: str, shard: int) -> Part[Any]:
-        """The rows of one side of a shard, which are not on disk any more."""
+        """Read the rows of one side of a shard, and delete them from disk."""
         path = self._path(side, shard)
         part = join([path.read_bytes()] if path.exists() else [], self._empty[side], side)
         path.unlink(missing_ok=True)
@@ -287,14 +295,14 @@ class _Spill:
         return self.folder / f"{side}-{shard}"
 
     def finish(self) -> Result:
-        """The result of all shards."""
+        """Reduce the tallies of all shards to the result."""
         bin_size = max(MIN_BIN_SIZE, (self._free_memory() - self._curve_bytes) // FINISH_BYTES)
         return reduce_tallies(_DiskStore(self._tallies, self.folder, bin_size), self.threads)
 
 
 @dataclass(frozen=True, slots=True)
 class _DiskStore(TallyStore):
-    """Tallies in files. Bins are files, too, to which pieces of tallies are appended."""
+    """Tallies in files. Bins are files, too; pieces of tallies are appended to them."""
 
     tallies: Sequence[Path]
     folder: Path
@@ -302,7 +310,7 @@ class _DiskStore(TallyStore):
     is_local = True
 
     def map(self, task: Callable[[Tally], T]) -> Iterator[T]:
-        """One result per file; one tally at a time is in memory."""
+        """Run a task on each tally, with one tally in memory at a time."""
         return (task(storage.load(path)) for path in self.tallies)
 
     def reduce(
@@ -311,7 +319,7 @@ class _DiskStore(TallyStore):
         task: Callable[[int, Tally], Built],
         needed_again: Collection[int],  # noqa: ARG002 (all bins stay on disk)
     ) -> Reduced:
-        """One bin at a time is in memory."""
+        """Split all tallies into bins on disk, then run the task with one bin in memory at a time."""
         for path in self.folder.glob("bin-*"):
             path.unlink()
         for tally in map(storage.load, self.tallies):
@@ -333,6 +341,6 @@ class _DiskStore(TallyStore):
 
 
 def curve_bytes(protocol: Protocol, num_classes: int) -> int:
-    """Memory for the curves of all classes: precision and scores, as they are drawn and as they are assembled."""
+    """Memory for the curves of all classes: precision and scores, while they are built and assembled."""
     num_cells = len(protocol.thresholds) * len(protocol.areas) * len(protocol.limits)
     return 4 * 8 * num_cells * len(protocol.recall_points) * max(num_classes, 1)

@@ -41,16 +41,16 @@ _WORDS = {"num_labelled": "num_keypoints"}
 
 
 class Part(NamedTuple, Generic[Columns]):
-    """The rows of one side of some images."""
+    """Rows of detections or truths of some images."""
 
     rows: Columns
     source: NDArray[np.int64]
-    """The number of the file, or of another source, that each row is from. Shape (N,)."""
+    """The number of the file, or of another source, of each row. Shape (N,)."""
     facts: ImageFacts | None = None
 
 
 def split_by_shard(part: Part[Columns], num_shards: int) -> Iterator[tuple[int, bytes]]:
-    """The bytes of each shard that a part has rows or facts of; an image is in one shard."""
+    """Split a part by shard, as bytes; only shards with rows or facts. An image is in one shard."""
     shards: dict[int, list[bytes]] = {}
     for table in _tables(part):
         shard = shard_of(table.column(0).to_numpy(), num_shards)
@@ -65,11 +65,11 @@ def split_by_shard(part: Part[Columns], num_shards: int) -> Iterator[tuple[int, 
 
 
 def join(contents: Iterable[Any], empty: Columns, side: str) -> Part[Columns]:
-    """The part that is made of all others, given as bytes.
+    """Concatenate parts, given as bytes.
 
     Args:
-        contents: The bytes of parts, one after the other or apart.
-        empty: No rows of the side, for parts without any.
+        contents: The bytes of parts, concatenated or separate.
+        empty: An instance of the side without rows, for parts without any.
         side: "detections" or "truths", for errors.
     """
     found: dict[bytes, list[Any]] = {}
@@ -120,7 +120,7 @@ def check_alike(first: Any, other: Any, side: str) -> None:
 
 
 def row_values(part: Part[Columns]) -> dict[str, NDArray[Any]]:
-    """Columns of numbers by which equal rows are found; masks are compared by the boxes around them."""
+    """Columns of numbers for finding equal rows; masks are compared by the boxes around them."""
     rows, geometry = part.rows, part.rows.geometry
     columns = {name: to_numpy(getattr(rows, name)) for name in _COLUMNS if getattr(rows, name, None) is not None}
     if isinstance(geometry, Masks):
@@ -157,7 +157,7 @@ def _rows(part: Part[Columns]) -> Any:
 
 
 def _values(geometry: Geometry) -> dict[str, Any]:
-    """The fields of a geometry that are given."""
+    """The fields of a geometry that are not None."""
     values = {field.name: getattr(geometry, field.name) for field in fields(geometry)}  # type: ignore[arg-type]
     return {name: value for name, value in values.items() if value is not None}
 
@@ -172,7 +172,7 @@ def _fields(columns: Mapping[str, Any]) -> list[str]:
 
 
 def _column(values: NDArray[Any]) -> Any:
-    """An Arrow array of numbers: integers of 64 bits, double precision; further axes are lists of fixed sizes."""
+    """An Arrow array of numbers: 64-bit integers, double precision; further axes are fixed-size lists."""
     wide_kinds = {"i": np.int64, "f": np.float64}
     wide = values.astype(wide_kinds.get(values.dtype.kind, values.dtype), copy=False)
     column = arrow.pyarrow().array(np.ascontiguousarray(wide).reshape(-1))
@@ -182,7 +182,7 @@ def _column(values: NDArray[Any]) -> Any:
 
 
 def _arrays(tables: Sequence[Any], names: Sequence[str]) -> dict[str, NDArray[Any]]:
-    """Columns of all tables as NumPy arrays, with the axes that they had."""
+    """Columns of all tables as NumPy arrays, with their original axes."""
     return {
         name: np.concatenate([_array(chunk) for table in tables for chunk in table.column(name).chunks])
         for name in names

@@ -1,4 +1,4 @@
-"""Shards: the map, in pieces, for Spark, Dask, a queue or files. A shard is some whole images of a data set."""
+"""Shards: the map in pieces, for Spark, Dask, a queue or files. A shard consists of whole images of a dataset."""
 
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -31,15 +31,24 @@ def match_shard(
     engine: EngineName = "auto",
     threads: int | None = None,
 ) -> Tally:
-    """The verdicts of a shard; errors begin with its `name`.
+    """Match one shard of a dataset.
 
-    `detections` and `truths` are `Detections` and `Truths`, or `pyarrow.Table`s with their columns, `box` a list or
-    tensor of 4; for protocols of masks `mask`, a struct of `size`, height and width, and `counts`, COCO's compressed
-    run lengths; for protocols of keypoints `keypoints`, lists of 3 K numbers x, y and visibility or score, and, if you
-    like, `box`, `area` and, of truths, `num_keypoints`. `box_format` and `class_names` are for tables. All boxes of an
-    image must be in one shard, for an image is matched as a whole. `images`: the ids that the shard is made of, if you
-    know them; a box on any other is refused. Tallies of shards that share an image can't be merged, so a shard that is
-    given twice is found by its image ids.
+    All boxes of an image must be in one shard, because an image is matched as a whole. Tallies of shards that share an
+    image can't be merged, so a shard that is given twice is detected by its image ids.
+
+    Args:
+        detections: `Detections`, or a `pyarrow.Table` with their columns. In tables, `box` is a list or tensor of 4.
+            For protocols of masks: `mask`, a struct of `size`, height and width, and `counts`, COCO's compressed run
+            lengths. For protocols of keypoints: `keypoints`, lists of 3 K numbers x, y and visibility or score, and
+            optionally `box` and `area`.
+        truths: `Truths`, or a `pyarrow.Table`, as `detections`; for keypoints optionally with `num_keypoints`.
+        protocol: A protocol or its name.
+        name: The shard's name, with which errors begin.
+        images: The image ids of the shard, if known; a box on any other image is an error.
+        box_format: The format of the boxes in tables.
+        class_names: Class names by label, for truths in a table.
+        engine: The engine that matches.
+        threads: Number of threads; default: BOXSCORE_THREADS, else this process's share of the cores.
 
     >>> import boxscore
     >>> truths = Truths(image=[0], label=[1], box=[[0, 0, 10, 10]])
@@ -71,7 +80,7 @@ def match_shard(
 
 
 def shard_of(image: NDArray[Any], num_shards: int) -> NDArray[np.int64]:
-    """The shard of each image id, the same on every machine; ids of any pattern are spread evenly.
+    """The shard of each image id, equal on every machine. Ids of any pattern are spread evenly.
 
     >>> shard_of(np.array([0, 1, 2, 3, 4, 5]), 4).tolist()
     [0, 1, 2, 0, 0, 0]
@@ -80,7 +89,7 @@ def shard_of(image: NDArray[Any], num_shards: int) -> NDArray[np.int64]:
 
 
 def mixed(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Hashes of integers by the finalizer of SplitMix64: every bit that goes in changes every bit that comes out."""
+    """Hashes of integers by the finalizer of SplitMix64: every input bit affects every output bit."""
     bits = numbers.view(np.uint64)
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
         bits = (bits ^ (bits >> np.uint64(shift))) * np.uint64(factor)
@@ -92,8 +101,8 @@ def check_sources(
 ) -> None:
     """Raise `InputError` if an image has the same rows from several sources: then a shard was given twice.
 
-    `rows`: columns, among them `image` and `source`. An image may well be spread over files, as results by class are;
-    then no two of them have the same rows.
+    `rows`: columns, including `image` and `source`. An image may be spread over files, for example by class; then the
+    files have different rows of it.
 
     >>> rows = {"image": np.array([7, 7, 8]), "source": np.array([0, 1, 1]), "score": np.array([0.5, 0.5, 0.5])}
     >>> check_sources(rows, name_source=["a.csv", "b.csv"].__getitem__)
@@ -107,7 +116,7 @@ def check_sources(
     start = np.flatnonzero(is_first)
     if start.size in (0, np.unique(image).size):
         return
-    # Rows are compared by their hashes, and parts of an image by their sums, which know no order.
+    # Compare rows by their hashes, and parts of an image by the sums of hashes, which don't depend on order.
     hashed = np.zeros(image.size, np.int64)
     for column in (rows[name] for name in rows if name not in ("image", "source")):
         wide = column.astype(np.float64 if column.dtype.kind == "f" else np.int64).view(np.int64)
@@ -123,7 +132,7 @@ def check_sources(
 
 
 def check_has_groups(protocol: Protocol, columns: Container[str]) -> None:
-    """Raise `InputError` for truths without the column of groups of classes that the protocol measures."""
+    """Raise `InputError` if truths lack the column of class groups that the protocol measures."""
     if protocol.class_groups and CLASS_GROUP not in columns:
         raise InputError(
             f"protocol {protocol.name} has numbers of groups of classes: truths must have a column"
@@ -133,7 +142,7 @@ def check_has_groups(protocol: Protocol, columns: Container[str]) -> None:
 
 @contextmanager
 def _named(source: str) -> Iterator[None]:
-    """Errors begin with the name of their source."""
+    """Put the name of the source in front of errors."""
     try:
         yield
     except InputError as error:

@@ -1,4 +1,4 @@
-"""Detections and truths as the compiled engine reads them: columns in host memory, contiguous."""
+"""Detections and truths for the compiled engine: contiguous columns in host memory."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ _NO_IDS: NDArray[np.int64] = np.zeros(0, np.int64)
 def compiled_columns(
     detections: Detections, truths: Truths, protocol: Protocol, score_dtype: Any = None
 ) -> tuple[Any, Any]:
-    """Both sides; scores of a dtype if it matters."""
+    """Convert both sides. `score_dtype`: the dtype of scores; None: unchanged."""
     area, own_area, kind = truths.area, detections.area, truths.kinds(protocol)
     return (
         _compiled.Detections(
@@ -38,5 +38,5 @@ def compiled_columns(
 
 
 def class_ids(names: Any) -> NDArray[np.int64]:
-    """The labels that have a name, for those that have neither detections nor truths. Shape (K,)."""
+    """The labels with a name, which are classes even without detections and truths. Shape (K,)."""
     return np.array(list(names), np.int64) if names else _NO_IDS

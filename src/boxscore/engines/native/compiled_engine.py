@@ -22,7 +22,7 @@ _WRITTEN = (*_COLUMNS, "similarity", *TRACE)
 
 
 def match(detections: Detections, truths: Truths, protocol: Protocol, threads: int, is_traced: bool = False) -> Tally:
-    """The verdict of every detection. `is_traced`: with the columns of a traced tally."""
+    """Match: the verdict of every detection. `is_traced`: add the columns of a traced tally."""
     columns = _compiled.match(
         *compiled_columns(detections, truths, protocol),
         class_ids(truths.names_by_label),
@@ -34,7 +34,7 @@ def match(detections: Detections, truths: Truths, protocol: Protocol, threads: i
 
 
 def tally_of(columns: _compiled.Tally, protocol: Protocol, class_names: Mapping[int, str] | None, **more: Any) -> Tally:
-    """The tally whose columns compiled matching gives, as a `_compiled.Tally`. `more`: what matching does not see."""
+    """Convert the tally of compiled matching. `more`: fields that matching doesn't see."""
     written = {name: getattr(columns, name) for name in _WRITTEN}
     return Tally(protocol=protocol, class_names=class_names, **written, **more)
 
@@ -57,12 +57,12 @@ class Evaluated(NamedTuple):
 
 
 def can_evaluate(protocol: Protocol) -> bool:
-    """Whether matching and finishing can be one step: nothing is to be done with the tally in between."""
+    """Whether matching and finishing can be one step: nothing has to be done with the tally in between."""
     return protocol.average != "micro" and protocol.limits_per != "dataset" and not protocol.extra_numbers
 
 
 def evaluate(detections: Detections, truths: Truths, protocol: Protocol, threads: int) -> Evaluated:
-    """`match` and `finish` in one step, which saves checking and indexing the rows again: the same numbers.
+    """Match and finish in one step, without checking and indexing the rows again: the same numbers.
 
     Only if `can_evaluate`. `make bench` measures it as `val2017` and the other sections from arrays.
     """
@@ -88,7 +88,7 @@ class Finished(NamedTuple):
 
 
 def finish(parts: Sequence[Tally], threads: int) -> Finished:
-    """The numbers of one tally, or of several that can be finished together."""
+    """Compute the numbers of one tally, or of several that can be finished together."""
     protocol = parts[0].protocol
     is_micro = protocol.average == "micro"
     done = _finish(parts, () if is_micro else _wanted(protocol), threads)
@@ -124,7 +124,7 @@ def _finished(parts: Sequence[Tally], done: _compiled.Finished, numbers: Sequenc
 
 
 def average(totals: Totals, curves: Curves, pooled: Curves | None = None) -> Averages:
-    """The means of curves that any engine has built; `pooled`: curves of all classes as one, for micro averages."""
+    """Compute the means of curves from any engine. `pooled`: curves of all classes as one, for micro averages."""
     protocol = totals.protocol
     averages = _average(totals, curves, _wanted(protocol))
     numbers = (averages if pooled is None else _average(totals.pooled(), pooled, _wanted(protocol))).numbers
@@ -132,9 +132,9 @@ def average(totals: Totals, curves: Curves, pooled: Curves | None = None) -> Ave
 
 
 def mean_average_precision(tally: Tally, threads: int) -> tuple[float, Floats]:
-    """The first number of the protocol, and the average precisions in the first area range, (T, K).
+    """The first number of the protocol, and AP by threshold and class, in the first area range. Shape (T, K).
 
-    They are within the largest limit. The rest of `finish` is not paid for.
+    Within the largest limit. Skips the rest of `finish`.
     """
     first = tuple(islice(measures(tally.protocol), 1))
     done = _finish([tally], first, threads)
@@ -144,47 +144,47 @@ def mean_average_precision(tally: Tally, threads: int) -> tuple[float, Floats]:
 
 
 def can_finish_together(parts: Sequence[Tally]) -> bool:
-    """Whether tallies can be finished as they are: rows by image, from part to part, and scores of one dtype."""
+    """Whether tallies can be finished without merging: rows by image, from part to part, and scores of one dtype."""
     is_alike = len({part.score.dtype for part in parts}) == 1
     return is_alike and bool(_compiled.are_in_order([compact(part.image) for part in parts]))
 
 
 def curves(tally: Tally, threads: int, recall_points: Floats | None = None) -> Curves:
-    """The curves of every class, area range, limit and threshold, all of them built at once.
+    """Build the curves of every class, area range, limit and threshold, all at once.
 
-    `recall_points`: others than the protocol's, which ascend from 0 or more, and may be beyond 1.
+    `recall_points`: replace the protocol's; ascending from 0 or more, and may exceed 1.
     """
     rules = rules_of(tally.protocol)
     if recall_points is not None:
-        rules = rules_of.__wrapped__(tally.protocol)  # of its own, as it changes
+        rules = rules_of.__wrapped__(tally.protocol)  # an uncached copy, which is changed below
         rules.recall_points = recall_points.tolist()
     return _curves(tally.classes, _compiled.build_curves(compiled_tally(tally), rules, threads))
 
 
 def build_curves(tally: Tally, num_truths: Ints, threads: int) -> Curves:
-    """The curves through the rows of `tally`. `num_truths`: by class and area range, (K, A)."""
+    """Build the curves through the rows of `tally`. `num_truths`: by class and area range, (K, A)."""
     return _curves(tally.classes, _build(tally, num_truths, threads))
 
 
 class Start(NamedTuple):
-    """Where curves begin that continue from detections of higher scores. Shape (T, K, A, M) each."""
+    """The state of curves that continue after detections of higher scores. Shape (T, K, A, M) each."""
 
     num_true: Ints
     """True positives before the first row."""
     num_counted: Ints
     """True and false positives before the first row."""
     total_true: Ints
-    """True positives of all ranges; only the envelope needs to know."""
+    """True positives of all ranges; only the envelope needs it."""
     sum: Floats
-    """The state of the sum over true positives so far, for the AP rules that are one. Shape (T, K, A, M, SUM_STATE)."""
+    """The state of the sum over true positives, for AP rules that are such a sum. Shape (T, K, A, M, SUM_STATE)."""
     beyond: Floats
     """The best precision after the last row, for the envelope."""
 
 
 def build_range(tally: Tally, num_truths: Ints, threads: int, start: Start) -> tuple[Curves, Floats]:
-    """The curves through a range of scores, and the state of the sum over true positives at its end.
+    """Build the curves of a range of scores; also return the state of the sum over true positives at its end.
 
-    Counts are those up to the end of the range; so is AP where it is a sum over true positives.
+    Counts include all rows up to the end of the range; so does AP if it is a sum over true positives.
     """
     built = _build(tally, num_truths, threads, start)
     return _curves(tally.classes, built), built.sum_after

@@ -18,11 +18,11 @@ Rows = NDArray[np.int32]
 def count_jaccard(
     detections: Detections, truths: Truths, images: NDArray[np.int64], protocol: Protocol, threads: int
 ) -> NDArray[np.int32]:
-    """For each image and score threshold: pairs, truths and detections that count. Shape (N, S, 3).
+    """For each image and score threshold: number of pairs, truths and detections that count. Shape (N, S, 3).
 
-    Detections above the score threshold and regular truths of their class are paired so that the sum of similarities is
-    the largest, of pairs that reach the protocol's first threshold. What stays alone and lies in an ignored truth does
-    not count: similarity is then relative to its own size.
+    Detections above the score threshold are paired with regular truths of their class, so that the sum of similarities
+    is maximal, among pairs that reach the protocol's first threshold. An unpaired box inside an ignored truth doesn't
+    count; for this test the similarity is relative to the box's own size.
     """
     rules = rules_of(protocol.at(protocol.thresholds[0]))
     codes = coverage_codes(detections, truths, protocol)

@@ -17,35 +17,35 @@ Floats = NDArray[np.float64]
 
 
 class Nearest(NamedTuple):
-    """The most similar truth of each detection, the first of equal ones; -1 and 0 where none is similar at all."""
+    """The most similar truth of each detection, the first of equal ones; -1 and 0 if none is similar at all."""
 
     own: Rows
-    """Of its own class. Shape (D,)."""
+    """The nearest truth of the detection's class. Shape (D,)."""
     own_iou: Floats
     other: Rows
-    """Of any other class. Shape (D,)."""
+    """The nearest truth of any other class. Shape (D,)."""
     other_iou: Floats
 
 
 class Side(NamedTuple):
-    """Rows of detections or truths; those that are not used are skipped."""
+    """Detections or truths, and which of their rows are used."""
 
     columns: Any
     is_used: NDArray[np.uint8]
 
 
 def side(columns: Detections | Truths, is_used: NDArray[Any]) -> Side:
-    """Detections or truths, some of which are used."""
+    """Detections or truths, and which of their rows to use."""
     return Side(columns, compact(is_used, np.uint8))
 
 
 def nearest(detections: Side, truths: Side, protocol: Protocol, threads: int) -> Nearest:
-    """The nearest of the truths in use for each detection in use; none for the others."""
+    """The nearest used truth of each used detection; -1 for unused detections."""
     return Nearest(*_compiled.find_nearest(*_both(detections, truths, protocol), threads))
 
 
 def match_across(detections: Side, truths: Side, protocol: Protocol, threads: int) -> Rows:
-    """The truth of another class that each detection takes, by falling score, the nearest first; or -1. Shape (D,)."""
+    """The truth of another class that each detection takes, by descending score, nearest first; or -1. Shape (D,)."""
     rows: Rows = _compiled.match_across(*_both(detections, truths, protocol), rules_of(protocol), threads)
     return rows
 

@@ -10,7 +10,7 @@ from boxscore.protocol.protocol import Protocol
 
 @lru_cache(maxsize=32)
 def rules_of(protocol: Protocol) -> _compiled.Rules:
-    """The rules that decide a number, for the compiled engine."""
+    """The rules that affect numbers, for the compiled engine."""
     rules = _compiled.Rules()
     rules.cutoffs = list(protocol.cutoffs)
     rules.is_strict = protocol.comparison == ">"

@@ -1,4 +1,4 @@
-"""The parallel engine: the stages in order, over all images at once, on whatever array library holds the shapes.
+"""The parallel engine: the stages in order, over all images at once, on the array library that holds the shapes.
 
 A detection can only take a truth of its image and class. So rows are put in groups, one per image and class, and only
 pairs within a group are compared, as flat arrays with one row per pair.
@@ -7,8 +7,8 @@ pairs within a group are compared, as flat arrays with one row per pair.
                                                │                ▲             │                    ▲
     device          shapes ───────────────── similarity ── who reaches? ── fixed point ───── verdicts
 
-Shapes and similarities stay on their device; what comes back to host memory is one flag per pair, and the verdicts of
-detections that have a candidate.
+Shapes and similarities stay on their device; only one flag per pair, and the verdicts of detections with candidates,
+come back to host memory.
 
 Dimensions: D detections within the limits, in the order of a tally, H truths by image and label; P pairs; Q candidates,
 S detections with candidates; in a block C candidates of a detection, G truths, N groups; A areas, T thresholds.
@@ -53,11 +53,12 @@ from boxscore.result.tally import FALSE, TRUE, Tally
 __all__ = ["curves", "match"]
 
 CELLS_PER_BLOCK = 2**21
-"""How many cells of candidates are settled together: enough for an accelerator to be busy."""
+"""Number of candidate cells settled together: enough to keep an accelerator busy."""
 
 SHARE_IN_HOST_MEMORY = 16
-"""In host memory batches and blocks are a 16th of that: they stay in cache, and are too small for a library to share
-them among threads, which may take longer than the work."""
+"""In host memory, batches and blocks are a 16th of that: they stay in cache, and are too small for a library to split
+them among threads, which may take longer than the work.
+"""
 
 
 def match(
@@ -67,7 +68,7 @@ def match(
     threads: int,  # noqa: ARG001
     is_traced: bool = False,
 ) -> Tally:
-    """The verdict of every detection, from flat columns. `is_traced`: with the columns of a traced tally."""
+    """Match flat columns: the verdict of every detection. `is_traced`: add the columns of a traced tally."""
     columns, truth_columns = detections.geometry.arrays[0], truths.geometry.arrays[0]
     home = truth_columns if library(columns) == "numpy" else columns
     ranked, grouped = rank_detections(detections, truths, protocol), group_truths(truths)
@@ -116,7 +117,7 @@ def _trace(
 
 
 def _truth_rows(truths: Truths, row_H: Ints, protocol: Protocol, home: Array) -> TruthRows:
-    """Columns of the truths that matching reads, by image and label, on the device."""
+    """The columns of the truths that matching reads, by image and label, on the device."""
     kind_H = truths.kinds(protocol)
     kind_H = None if kind_H is None else gather(convert(kind_H, like=home), row_H)
     counts_HA = which_count(gather(_areas(truths, protocol, home), row_H), kind_H, protocol)
@@ -130,7 +131,7 @@ def _truth_rows(truths: Truths, row_H: Ints, protocol: Protocol, home: Array) ->
 
 
 def _areas(columns: Detections | Truths, protocol: Protocol, home: Array) -> Array:
-    """The areas that decide size classes, in the widest float of `home`."""
+    """The areas that decide area ranges, in the widest float of `home`."""
     area = columns.geometry.areas(protocol, home) if columns.area is None else convert(columns.area, like=home)
     return namespace(area).astype(area, float_dtype(home))
 
@@ -138,7 +139,7 @@ def _areas(columns: Detections | Truths, protocol: Protocol, home: Array) -> Arr
 def _is_false_unmatched(
     detections: Detections, ranked: RankedDetections, protocol: Protocol, home: Array
 ) -> NDArray[np.bool_]:
-    """Whether a detection that takes no truth counts: by its area, and by the coverage of its image. Shape (D, A)."""
+    """Whether an unmatched detection counts: by its area, and by the coverage of its image. Shape (D, A)."""
     area_E = _areas(detections, protocol, home)
     is_inside_DA: NDArray[np.bool_] = to_numpy(is_in_areas(area_E, protocol.areas))[ranked.row]
     if ranked.coverage is not None:
@@ -147,7 +148,7 @@ def _is_false_unmatched(
 
 
 class _Sides(NamedTuple):
-    """Both sides as they were given, and the rows of their order."""
+    """Both inputs, and the order of their rows."""
 
     detections: Detections
     row_D: Ints
@@ -156,20 +157,20 @@ class _Sides(NamedTuple):
 
 
 class _Candidates(NamedTuple):
-    """The pairs that reach the lowest threshold, by detection and truth; in host memory but for similarities."""
+    """The pairs that reach the lowest threshold, by detection and truth; in host memory, except similarities."""
 
     detection_S: Ints
-    """The detections that have any, ascending."""
+    """The detections with candidates, ascending."""
     first_S: Ints
-    """The first candidate of each."""
+    """The index of each detection's first candidate."""
     count_S: Ints
-    """How many each has."""
+    """The number of each detection's candidates."""
     truth_Q: Ints
     similarity_Q: Array
 
 
 def _find_candidates(sides: _Sides, groups: Groups, is_shared_H: Array, protocol: Protocol, home: Array) -> _Candidates:
-    """Similarities within groups, and who reaches the lowest threshold (Alg. 6 and 7)."""
+    """Compute similarities within groups, and find the pairs that reach the lowest threshold (Alg. 6 and 7)."""
     geometry, truth_geometry = sides.detections.geometry, sides.truths.geometry
     gather_shapes, gather_truths = (each.gatherer(protocol, home) for each in (geometry, truth_geometry))
 
@@ -201,14 +202,14 @@ def _find_candidates(sides: _Sides, groups: Groups, is_shared_H: Array, protocol
 
 
 def _share(home: Array) -> int:
-    """Which share of a full batch is best where `home` is. JAX compiles each step anew for each size: few are best."""
+    """The divisor of batch sizes for the device of `home`. JAX compiles each step for each size: few are best."""
     return SHARE_IN_HOST_MEMORY if is_in_host_memory(home) and library(home) != "jax" else 1
 
 
 def _pairs(groups: Groups, pairs_per_batch: int | None) -> Iterator[tuple[Ints, Ints]]:
-    """Mini-batches that have all pairs of a detection and a truth of its group, by detection. Shapes (N, D) and (N, G).
+    """Yield batches with all pairs of a detection and a truth of its group, by detection. Shapes (N, D) and (N, G).
 
-    Of one detection and one truth each, or one mini-batch per group.
+    Each batch has N pairs of one detection and one truth; or, without `pairs_per_batch`, one whole group.
     """
     row_P = np.flatnonzero(groups.count_D)
     if pairs_per_batch is None:
@@ -221,7 +222,7 @@ def _pairs(groups: Groups, pairs_per_batch: int | None) -> Iterator[tuple[Ints, 
 
 
 def _split(row_P: Ints, end_P: Ints, most: int) -> list[Ints]:
-    """The rows in parts of at most `most` pairs, or one row. `end_P`: how many pairs come up to each row."""
+    """Split rows into parts of at most `most` pairs, or one row. `end_P`: cumulative number of pairs."""
     size_P = np.diff(end_P, prepend=0)
     part_P = (end_P - size_P) // max(1, most - size_P.max(initial=0))
     return np.split(row_P, np.flatnonzero(is_first(part_P))[1:]) if row_P.size else []
@@ -230,8 +231,9 @@ def _split(row_P: Ints, end_P: Ints, most: int) -> list[Ints]:
 def _settle(
     candidates: _Candidates, rank_D: Ints, groups: Groups, truths: TruthRows, protocol: Protocol, *, has_takes: bool
 ) -> tuple[NDArray[np.uint8], Ints, NDArray[np.float64]]:
-    """The verdicts of all detections that have candidates, in host memory (Alg. 8 and 9); with `has_takes`, the truth,
-    out of H, that each takes in the first cell, or -1, and their similarity. Shapes (S, A, T), (S,) and (S,).
+    """The verdicts of all detections with candidates, in host memory (Alg. 8 and 9). Shapes (S, A, T), (S,) and (S,).
+
+    With `has_takes` also the truth, out of H, that each takes in the first cell, or -1, and their similarity.
     """
     num_settled = candidates.detection_S.size
     num_areas, num_thresholds = len(protocol.areas), len(protocol.thresholds)
@@ -249,7 +251,7 @@ def _settle(
 
 
 def _blocks(group_S: Ints, count_S: Ints, most_candidates: int) -> Iterator[Ints]:
-    """Indices of detections to settle together: whole groups of alike numbers of candidates, so little is padded."""
+    """Yield detections to settle together: whole groups with similar numbers of candidates, for little padding."""
     if group_S.size * count_S.max(initial=0) <= most_candidates:
         if group_S.size:
             yield np.arange(group_S.size)
@@ -270,9 +272,9 @@ def _blocks(group_S: Ints, count_S: Ints, most_candidates: int) -> Iterator[Ints
 def _settle_block(
     index: Ints, candidates: _Candidates, rank_D: Ints, groups: Groups, truths: TruthRows, protocol: Protocol
 ) -> tuple[Ints, Settled]:
-    """The truths of some whole groups, out of H, and who gets which.
+    """Settle some whole groups: their truths, out of H, and which detection takes which.
 
-    `index`: detections that have candidates, out of S.
+    `index`: detections with candidates, out of S.
     """
     detection_S, first_S, count_S = candidates.detection_S[index], candidates.first_S[index], candidates.count_S[index]
     num_candidates = int(count_S.max())
@@ -283,7 +285,7 @@ def _settle_block(
         is_slot_SC = convert(np.arange(num_candidates) < count_S[:, None], like=similarity_SC)
         similarity_SC = xp.where(is_slot_SC, similarity_SC, -xp.ones_like(similarity_SC))
 
-    # The truths of these groups, numbered anew.
+    # Renumber the truths of these groups.
     is_first_S = is_first(groups.group_D[detection_S])
     start_N, count_N = groups.start_D[detection_S[is_first_S]], groups.count_D[detection_S[is_first_S]]
     moved_N = np.cumsum(count_N) - count_N - start_N

@@ -1,4 +1,4 @@
-"""Average precision of all classes at once (Alg. 12 and 13), and the envelope that the paper found no way to take.
+"""Average precision of all classes at once (Alg. 12 and 13), and the envelope, which the paper could not parallelize.
 
 The envelope of a curve is a running maximum from its end. That looks sequential; by doubling, maxima over 1, 2, 4, …
 rows, it takes log2(rows) steps for all classes together.
@@ -24,7 +24,10 @@ from boxscore.engines.parallel.precision_recall import ClassCurves, clip_label
 def average_every_element(curves: ClassCurves, num_truths: Array, *, is_from_first: bool = False) -> Array:
     """The area under each raw curve by trapezoids, from the point (0, 1) on (Alg. 12). NaN without truths. Shape (K,).
 
-    `is_from_first`: from its first point on, as CrowdHuman's evaluation has it.
+    Args:
+        curves: Curves from `precision_recall`.
+        num_truths: Number of truths per class. Shape (K,).
+        is_from_first: Start at the curve's first point, as in CrowdHuman's evaluation.
 
     >>> import numpy as np
     >>> from boxscore.parallel import precision_recall
@@ -44,7 +47,12 @@ def average_every_element(curves: ClassCurves, num_truths: Array, *, is_from_fir
 
 
 def average_under_envelope(curves: ClassCurves, num_truths: Array) -> Array:
-    """The area under each curve's envelope, as Alg. 2 takes it one class at a time. NaN without truths. Shape (K,)."""
+    """The area under each curve's envelope, which Alg. 2 computes one class at a time. NaN without truths. Shape (K,).
+
+    Args:
+        curves: Curves from `precision_recall`.
+        num_truths: Number of truths per class. Shape (K,).
+    """
     xp = namespace(curves.precision)
     before_D = xp.where(_is_first(curves.label), xp.zeros_like(curves.recall), _previous(curves.recall))
     step_D = envelope(curves.precision, curves.label) * (curves.recall - before_D)
@@ -55,6 +63,11 @@ def average_at_recalls(curves: ClassCurves, num_truths: Array, recall_points: Se
     """The mean over `recall_points` of the best precision at or beyond that recall (Alg. 13). Shape (K,).
 
     NaN for a class without truths.
+
+    Args:
+        curves: Curves from `precision_recall`.
+        num_truths: Number of truths per class. Shape (K,).
+        recall_points: Recalls from 0 to 1.
 
     >>> import numpy as np
     >>> from boxscore.parallel import precision_recall
@@ -88,7 +101,7 @@ def envelope(precision_D: Array, label_D: Array) -> Array:
 
 
 def num_needed(num_truths: Array, recall_points: Sequence[float]) -> Array:
-    """The fewest true positives n with n / num_truths >= recall, as floats have it. Shape (K, R)."""
+    """The smallest number of true positives n with n / num_truths >= recall, in floating point. Shape (K, R)."""
     xp = namespace(num_truths)
     real = float_dtype(num_truths)
     truths_K1 = xp.astype(xp.maximum(num_truths, xp.ones_like(num_truths)), real)[:, None]
@@ -101,9 +114,9 @@ def num_needed(num_truths: Array, recall_points: Sequence[float]) -> Array:
 
 
 def rows_at(label_D: Array, num_true_D: Array, needed_KR: Array) -> tuple[Array, Array]:
-    """The row where each class has its n-th true positive, its first row for n = 0, and whether there is such a row.
+    """The row of each class's n-th true positive, its first row for n = 0, and whether such a row exists.
 
-    Running counts of true positives over all classes ascend, so one search finds all of them. Shapes (K, R).
+    Running counts of true positives over all classes ascend, so one search finds all rows. Shapes (K, R).
     """
     xp = namespace(num_true_D)
     num_classes, num_rows = int(needed_KR.shape[0]), int(label_D.shape[0])
@@ -131,7 +144,7 @@ def _is_first(label_D: Array) -> Array:
 
 
 def _previous(value_D: Array) -> Array:
-    """The value of the row before; the first row has its own."""
+    """The value of the previous row; the first row keeps its own."""
     return namespace(value_D).concat([value_D[:1], value_D[:-1]], axis=0)
 
 
@@ -142,6 +155,6 @@ def _sum_by_class(value_D: Array, label_D: Array, num_truths_K: Array) -> Array:
 
 
 def _defined(ap_K: Array, num_truths_K: Array) -> Array:
-    """NaN for classes without truths."""
+    """The values, with NaN for classes without truths."""
     xp = namespace(ap_K)
     return xp.where(num_truths_K > 0, ap_K, float("nan") * xp.ones_like(ap_K))

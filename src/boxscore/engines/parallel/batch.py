@@ -21,7 +21,7 @@ from boxscore.result.tally import FALSE
 
 
 class DetectionBatch(NamedTuple):
-    """The detections of a mini-batch, whatever their geometry."""
+    """The detections of a mini-batch, of any geometry."""
 
     columns: tuple[Array, ...]
     """Columns that the similarity reads. Shapes (N, D, ...)."""
@@ -38,7 +38,7 @@ class DetectionBatch(NamedTuple):
 
 
 class TruthBatch(NamedTuple):
-    """The truths of a mini-batch, whatever their geometry."""
+    """The truths of a mini-batch, of any geometry."""
 
     columns: tuple[Array, ...]
     """Columns that the similarity reads. Shapes (N, G, ...)."""
@@ -60,7 +60,7 @@ class Matched(NamedTuple):
     rank: Array
     """The rank by score within image and class, or within image. Shape (N, D)."""
     discarded: Array
-    """As given, and all beyond the protocol's largest limit. Shape (N, D)."""
+    """The given mask, extended by all beyond the protocol's largest limit. Shape (N, D)."""
 
 
 class Compared(NamedTuple):
@@ -70,7 +70,7 @@ class Compared(NamedTuple):
     rank_ND: Array
     discarded_ND: Array
     is_counted_NDA: Array
-    """Whether a detection that takes no truth counts: by its area, and by the coverage of its image."""
+    """Whether an unmatched detection counts: by its area, and by the coverage of its image."""
     truths: TruthRows
 
 
@@ -82,21 +82,21 @@ def match_batch(
     box_format: BoxFormat = "xyxy",
     num_candidates: int | None = None,
 ) -> Matched:
-    """The verdicts of a padded mini-batch of boxes, in every area range and at every threshold. Can be jitted.
+    """Match a padded mini-batch of boxes, in every area range and at every threshold. Can be jitted.
 
-    Ties fall by the order of rows; `evaluate` puts rows in order of their labels first where classes are disregarded,
-    as in COCO.
+    Ties are broken by the order of rows. As in COCO, `evaluate` first sorts rows by label if classes are disregarded;
+    this function doesn't.
 
     Args:
-        detections: a padded batch; under a federated protocol with `coverage`.
-        truths: a padded batch. `kind` 3, a group, needs a protocol with a `group_of_weight`.
-        protocol: one whose `iou_type` is "bbox", and whose rules need nothing but the rows of a batch.
+        detections: A padded batch; under a federated protocol with `coverage`.
+        truths: A padded batch. `kind` 3, a group, needs a protocol with a `group_of_weight`.
+        protocol: A protocol whose `iou_type` is "bbox", and whose rules only need the rows of a batch.
         box_format: "xyxy", "xywh" or "cxcywh".
-        num_candidates: the most truths of its class that reach the lowest threshold for one detection. By default all
-            truths of an image are candidates, which is always right and costs memory in proportion.
+        num_candidates: The largest number of truths of its class that reach the lowest threshold for one detection. By
+            default all truths of an image are candidates, which is always right and costs memory in proportion.
 
     Raises:
-        InputError: for a protocol of other shapes than boxes, or one that leaves out or changes rows before matching.
+        InputError: The protocol compares other shapes than boxes, or drops or changes rows before matching.
 
     >>> import numpy as np
     >>> from boxscore.parallel import pad_truths
@@ -132,9 +132,9 @@ def match_batch(
 
 
 def check_static(protocol: Protocol) -> None:
-    """Raise `InputError` for a protocol of other shapes than boxes, or whose rules leave out or change rows first.
+    """Raise `InputError` for a protocol of other shapes than boxes, or whose rules drop or change rows before matching.
 
-    What was looked for is in a batch of its own: `PaddedDetections.coverage`.
+    Federated protocols are allowed: the batch has its coverage in `PaddedDetections.coverage`.
     """
     if protocol.iou_type not in Boxes.iou_types:
         raise InputError(
@@ -156,7 +156,7 @@ def match_shapes(
     *,
     num_candidates: int | None = None,
 ) -> Matched:
-    """The verdicts of a padded mini-batch of any geometry: `match_batch` with the similarity as an argument."""
+    """Match a padded mini-batch of any geometry: `match_batch` with the similarity as an argument."""
     if num_candidates is not None and num_candidates < 1:
         raise InputError(f"`num_candidates` must be at least 1; got {num_candidates}")
     xp = namespace(detections.area, truths.area)
@@ -179,7 +179,7 @@ def match_shapes(
 def compare(
     detections: DetectionBatch, truths: TruthBatch, protocol: Protocol, similarity: PairwiseSimilarity
 ) -> Compared:
-    """Ranks, limits and similarities: Alg. 5 to 7 under a protocol."""
+    """Compute ranks, limits and similarities: Alg. 5 to 7 under a protocol."""
     xp = namespace(detections.area, truths.area)
     label_ND, truth_label_NG = detections.label, truths.label
     if protocol.class_agnostic:

@@ -1,11 +1,11 @@
-"""Categorization of detections (Alg. 8 and 9), for one threshold as the paper has it and for all cells at once.
+"""Categorization of detections (Alg. 8 and 9), for one threshold as in the paper, and for all cells at once.
 
 Dimensions: N images, D detections, G truths, C candidates of a detection, A areas, T thresholds, X = A * T cells, P
-whatever is flattened.
+for any flat axis.
 
-The paper's rule, "every detection points at its best truth, and of all that point at one truth the best-scored takes
-it", is the first round of something larger. Let a detection whose truth went to a better one point at its next best,
-and repeat until nothing changes: that is COCO's greedy matching. With `held` the rank of the detection that holds a
+The paper's rule is "every detection points at its best truth, and of all that point at one truth the best-scored takes
+it". This is the first round of an iteration: let a detection whose truth went to a better one point at its next best,
+and repeat until nothing changes; that is COCO's greedy matching. With `held` the rank of the detection that holds a
 truth,
 
     repeat
@@ -36,11 +36,11 @@ from boxscore.protocol.protocol import Comparison, Matching, Protocol, Ties
 from boxscore.result.tally import FALSE, IGNORED, TRUE
 
 FREE = 2**31 - 1
-"""The rank that holds a truth nobody holds."""
+"""The value of `held` for a truth that no detection holds."""
 
 
 class Candidates(NamedTuple):
-    """For each detection the truths it overlaps most, best first."""
+    """For each detection, the truths that it overlaps most, best first."""
 
     truth_DC: Array
     """Rows of truths."""
@@ -60,9 +60,16 @@ class TruthRows(NamedTuple):
 
 
 def categorize_below(iou: Array, discarded: Array, threshold: float, *, comparison: Comparison = ">") -> Array:
-    """1 (FP) for detections whose IoU reaches the threshold with no truth, 0 for the others so far (Alg. 8).
+    """Find false positives: 1 (FP) for detections that reach the threshold with no truth, 0 for all others (Alg. 8).
 
-    Shapes (N, D, G) and (N, D); gives (N, D).
+    Args:
+        iou: IoUs from `filter_iou`. Shape (N, D, G).
+        discarded: Mask of discarded detections. Shape (N, D).
+        threshold: IoU threshold.
+        comparison: ">" or ">=".
+
+    Returns:
+        Verdicts, to be completed by `categorize_above`. Shape (N, D).
     """
     check_choice("comparison", comparison, get_args(Comparison))
     return _verdict(~_reaches_any(iou, threshold, comparison) & ~discarded, FALSE)
@@ -78,11 +85,20 @@ def categorize_above(
     matching: Matching = "best_regular",
     comparison: Comparison = ">",
 ) -> Array:
-    """`verdict` completed for detections that reach the threshold: 2 (TP), 1 (FP), 0 (ignored) (Alg. 9).
+    """Complete verdicts for detections that reach the threshold: 2 (TP), 1 (FP), 0 (ignored) (Alg. 9). Shape (N, D).
 
-    `matching="best_regular"` is the paper as published, which forgets ignored truths before it looks for the best one;
-    "best" is VOC, "next_best" is COCO. The paper sorts by score and then reads labels and scores unsorted; here ranks
-    stand for the sorting and every array keeps its order. Shapes (N, D), (N, D, G), (N, D), (N, G); gives (N, D).
+    The paper sorts by score, and then reads labels and scores unsorted; here ranks replace sorting, and every array
+    keeps its order.
+
+    Args:
+        verdict: Verdicts from `categorize_below`. Shape (N, D).
+        iou: IoUs from `filter_iou`. Shape (N, D, G).
+        score: Scores. Shape (N, D).
+        truth_ignore: Ignored truths. Shape (N, G).
+        threshold: IoU threshold.
+        matching: "best_regular": the paper as published, which drops ignored truths before it finds the best one;
+            "best": VOC; "next_best": COCO.
+        comparison: ">" or ">=".
 
     >>> import numpy as np
     >>> iou = np.array([[[0.9, 0.6], [0.8, 0.0]]])  # both prefer the first truth
@@ -130,7 +146,7 @@ def categorize(iou: Array, rank: Array, truths: TruthRows, protocol: Protocol, *
 
 
 def nominate(iou_DG: Array, truth_DG: Array, ties: Ties, *, num_candidates: int) -> Candidates:
-    """The truths of largest IoU for each detection, best first; `ties` says which one of equal IoUs.
+    """The truths with the largest IoU of each detection, best first; `ties` decides between equal IoUs.
 
     `truth_DG`: the rows of the truths.
     """
@@ -147,18 +163,18 @@ def nominate(iou_DG: Array, truth_DG: Array, ties: Ties, *, num_candidates: int)
 
 
 class Settled(NamedTuple):
-    """Who gets which truth."""
+    """The verdict of each detection, and the truth that it takes."""
 
     verdict_DAT: Array
     """2 (TP), 1 (FP), 0 (ignored)."""
     taken_D: Array
     """The truth that a detection takes in the first cell, or -1."""
     similarity_D: Array
-    """The similarity of the two; of any candidate where it takes none."""
+    """The similarity with that truth; of any candidate if it takes none."""
 
 
 def settle(candidates: Candidates, rank_D: Array, truths: TruthRows, protocol: Protocol) -> Settled:
-    """Who gets which truth, in every cell at once."""
+    """Assign truths to detections, in every cell at once."""
     xp = namespace(rank_D)
     num_detections, num_candidates = candidates.iou_DC.shape
     num_truths, num_areas = truths.is_regular_GA.shape
@@ -168,7 +184,7 @@ def settle(candidates: Candidates, rank_D: Array, truths: TruthRows, protocol: P
     cell_X = arange(num_cells, like=rank_D)
     nothing = 2 * num_candidates
 
-    # One cell is one area range and one threshold: the first decides who is regular, the second who is reached.
+    # A cell is an area range, which decides the regular truths, and a threshold, which decides the reached ones.
     is_regular_GAT = xp.broadcast_to(truths.is_regular_GA[:, :, None], shape_GAT)
     is_regular_GX = contiguous(xp.reshape(is_regular_GAT, (num_truths, num_cells)))
     cutoff_X = constant(protocol.cutoffs * num_areas, like=candidates.iou_DC, dtype=candidates.iou_DC.dtype)
@@ -184,7 +200,7 @@ def settle(candidates: Candidates, rank_D: Array, truths: TruthRows, protocol: P
         is_group_DC1 = of_candidates(truths.is_group_G[:, None])
         is_open_DCX = is_reached_DCX & ~is_group_DC1
 
-    # A candidate's index in its detection's preference: by IoU, and ignored ones behind all regular ones.
+    # A candidate's index in its detection's preference: by IoU, ignored truths after all regular ones.
     choice_C1 = xp.astype(arange(num_candidates, like=rank_D), xp.int32)[:, None]
     choice_DCX = xp.zeros_like(is_reached_DCX, dtype=xp.int32) + choice_C1
     if protocol.matching != "best":
@@ -196,23 +212,23 @@ def settle(candidates: Candidates, rank_D: Array, truths: TruthRows, protocol: P
     free_DX = FREE * xp.ones_like(rank_DX)
 
     def pick(is_open_DCX: Array, held_GX: Array) -> Array:
-        """The index of the most preferred truth that each detection can have, or `nothing`."""
+        """The index of the most preferred truth available to each detection, or `nothing`."""
         is_free_DCX = (rank_D1[:, :, None] <= of_candidates(held_GX)) | is_crowd_DC1
         return smallest(xp.where(is_open_DCX & is_free_DCX, choice_DCX, nothing_DCX), axis=1)
 
     def of_slot(value_DC: Array, choice_DX: Array) -> Array:
-        """The value of the candidate that a pick names; of any candidate for a pick of nothing."""
+        """The value of the picked candidate; of any candidate for a pick of `nothing`."""
         if num_candidates == 1:
             return xp.broadcast_to(value_DC, tuple(choice_DX.shape))
         slot_DX = choice_DX - choice_DX // num_candidates * num_candidates
         return xp.take_along_axis(value_DC, xp.astype(slot_DX, int_dtype(value_DC)), axis=-1)
 
     def cell_of(choice_DX: Array) -> Array:
-        """The truth and cell that a pick names, as one index into (G, X)."""
+        """The picked truth and cell, as one index into (G, X)."""
         return xp.reshape(of_slot(first_cell_DC, choice_DX) + cell_X, (-1,))
 
     def give(choice_DX: Array) -> Array:
-        """Every truth goes to the best of those that pick it."""
+        """Give every truth to the best of the detections that pick it."""
         bid_P = xp.reshape(xp.where(choice_DX < nothing, rank_DX, free_DX), (-1,))
         held_P = segment_min(bid_P, cell_of(choice_DX), num_truths * num_cells, empty=FREE)
         return xp.reshape(held_P, (num_truths, num_cells))

@@ -1,10 +1,10 @@
 """The curves of every cell: Alg. 11 to 13 for every area range, limit and threshold, all classes at once.
 
-Precision falls between true positives and recall stands still, so they alone make the curve. Of the false positives
-before one, those that are no hits are counted once for all thresholds; only hits are counted in each cell.
+Between true positives precision falls and recall is constant, so only true positives define the curve. Of the false
+positives before one, non-hits are counted once for all thresholds; only hits are counted in each cell.
 
-Dimensions: D detections by class and falling score, H hits, U true positives, C detections that count; K classes, A
-areas, T thresholds, R recall points; P whatever is flat.
+Dimensions: D detections by class and descending score, H hits, U true positives, C detections that count; K classes, A
+areas, T thresholds, R recall points; P for any flat axis.
 """
 
 from typing import NamedTuple
@@ -24,7 +24,7 @@ Flags = NDArray[np.bool_]
 
 
 def curves(tally: Tally, threads: int) -> Curves:  # noqa: ARG001
-    """Alg. 11 to 13 for every area range, limit and threshold, all classes at once."""
+    """Build the curves of every area range, limit and threshold, all classes at once (Alg. 11 to 13)."""
     protocol = tally.protocol
     sorted_tally = tally.sorted()
     rows = _rows_of(sorted_tally)
@@ -47,7 +47,7 @@ def curves(tally: Tally, threads: int) -> Curves:  # noqa: ARG001
 
 
 class _Rows(NamedTuple):
-    """All detections by class and falling score, and the hits among them."""
+    """All detections by class and descending score, and the hits among them."""
 
     label_D: Ints
     """Indices of classes."""
@@ -80,7 +80,7 @@ def _rows_of(tally: Tally) -> _Rows:
 
 
 def _starts(end_K: Ints) -> Ints:
-    """Where classes begin, if each begins where the one before it ends."""
+    """The start of each class: the end of the class before it."""
     return np.concatenate([[0], end_K[:-1]])[: end_K.size]
 
 
@@ -89,12 +89,12 @@ class _Within(NamedTuple):
 
     is_within_H: Flags
     is_false_D: Flags
-    """False positives that are no hits."""
+    """Whether a row is a false positive and not a hit."""
     num_false_H: Ints
-    """How many of them come before each hit in its class."""
+    """Number of these before each hit, within its class."""
     num_false_K: Ints
     first_score_K: Floats
-    """The score of the first detection of each class, whatever its verdict; NaN if there is none."""
+    """The score of each class's first detection, whatever its verdict; NaN without detections."""
 
 
 def _within(rows: _Rows, is_within_D: Flags, is_false_D: Flags) -> _Within:
@@ -112,7 +112,7 @@ def _within(rows: _Rows, is_within_D: Flags, is_false_D: Flags) -> _Within:
 
 
 def _counts_before(flag_D: Flags) -> Ints:
-    """How many are True before each row, and in all. Shape (D + 1,)."""
+    """Number of True values before each row, and in total. Shape (D + 1,)."""
     count_P = np.zeros(flag_D.size + 1, np.int64)
     np.cumsum(flag_D, out=count_P[1:])
     return count_P
@@ -132,7 +132,7 @@ class _Cell(NamedTuple):
 def _cell(
     rows: _Rows, within: _Within, verdict_H: NDArray[np.uint8], needed: tuple[Ints, Ints], protocol: Protocol
 ) -> _Cell:
-    """`needed`: the number of truths of each class, (K,), and true positives at each recall point, (K, R)."""
+    """Build one cell. `needed`: truths per class, (K,), and true positives needed per recall point, (K, R)."""
     num_truths_K, needed_KR = needed
     hit_U = np.flatnonzero(verdict_H == TRUE)
     label_U = rows.label_H[hit_U]
@@ -182,7 +182,7 @@ def _cell(
 def _best_from(precision_U: Floats, start_K: Ints, row_KR: Ints, is_reached_KR: Flags) -> Floats:
     """The best precision in each row or a later one of its class, 0 without such a row. Shape (K, R).
 
-    Recall points ascend, so the best from one row up to the next, and of these the best from the end on, is all of it.
+    Recall points ascend, so take the maximum between consecutive rows, and then a running maximum from the end.
     """
     bound_P = np.concatenate([start_K[:, None], row_KR], axis=1).reshape(-1)
     best_P = np.maximum.reduceat(np.append(precision_U, 0.0), bound_P)
@@ -191,14 +191,14 @@ def _best_from(precision_U: Floats, start_K: Ints, row_KR: Ints, is_reached_KR: 
 
 
 def _sum_in_order(value_KR: Floats) -> Floats:
-    """The sum of each row, one after the other. # as in py-faster-rcnn"""
+    """The sum of each row, added in order. # as in py-faster-rcnn"""
     return np.add.accumulate(value_KR, axis=1)[:, -1]
 
 
 def _counted(
     rows: _Rows, within: _Within, verdict_H: NDArray[np.uint8], num_truths_K: Ints, protocol: Protocol
 ) -> ClassCurves:
-    """The curves with a row for every detection that counts, for averages that read false positives, too."""
+    """The curves with one row per counted detection, for averages that also read false positives."""
     is_counted_D, is_true_D = within.is_false_D.copy(), np.zeros(within.is_false_D.size, bool)
     is_counted_D[rows.row_H], is_true_D[rows.row_H] = verdict_H != IGNORED, verdict_H == TRUE
     row_C = np.flatnonzero(is_counted_D)
@@ -208,7 +208,7 @@ def _counted(
 
 
 def _average_all(counted: ClassCurves, num_truths_K: Ints, protocol: Protocol) -> Floats:
-    """The averages that read every detection that counts."""
+    """AP by the rules that read every counted detection."""
     if protocol.ap in ("linear_points", "linear_points_to_end"):
         return _average_linear_points(counted, num_truths_K, protocol)
     ap_K: Floats = average_every_element(counted, num_truths_K, is_from_first=protocol.ap == "trapezoid_from_first")
@@ -216,7 +216,7 @@ def _average_all(counted: ClassCurves, num_truths_K: Ints, protocol: Protocol) -
 
 
 def _area_under_envelope(true: ClassCurves, bounds: tuple[Ints, Ints], num_truths_K: Ints) -> Floats:
-    """The area under each envelope, summed as py-faster-rcnn does: by NumPy, with the step that leads to recall 1."""
+    """The area under each envelope, summed as in py-faster-rcnn: by NumPy, including the step to recall 1."""
     ap_K = np.full(num_truths_K.size, np.nan)
     for k in np.flatnonzero(num_truths_K > 0):
         rows = slice(bounds[0][k], bounds[1][k])
@@ -227,7 +227,7 @@ def _area_under_envelope(true: ClassCurves, bounds: tuple[Ints, Ints], num_truth
 
 
 def _average_linear_points(counted: ClassCurves, num_truths_K: Ints, protocol: Protocol) -> Floats:
-    """The area under each envelope, interpolated at the recall points as Ultralytics does, by NumPy."""
+    """The area under each envelope, interpolated at the recall points as in Ultralytics, by NumPy."""
     ap_K = np.full(num_truths_K.size, np.nan)
     point_R = np.asarray(protocol.recall_points)
     is_to_end = protocol.ap == "linear_points_to_end"

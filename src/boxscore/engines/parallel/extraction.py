@@ -15,10 +15,15 @@ class Extracted(NamedTuple):
 
 
 def extract(label: Array, score: Array, verdict: Array) -> Extracted:
-    """The detections of a mini-batch as flat rows, true or false positive (Alg. 10). Shapes (N, D); gives (N * D,).
+    """The detections of a mini-batch as flat rows, true or false positive (Alg. 10). Shape (N * D,) each.
 
-    The paper leaves ignored detections out; here they stay with label -1, a class that `precision_recall` passes over,
-    so that shapes are static and the stage can be jitted.
+    The paper drops ignored detections; here they keep their row with label -1, which `precision_recall` skips, so that
+    shapes are static and the stage can be jitted.
+
+    Args:
+        label: Labels. Shape (N, D).
+        score: Scores. Shape (N, D).
+        verdict: 2 true positive, 1 false positive, 0 ignored. Shape (N, D).
 
     >>> import numpy as np
     >>> extract(np.array([[7, 7, 4]]), np.array([[0.9, 0.8, 0.7]]), np.array([[2, 0, 1]])).label.tolist()

@@ -1,7 +1,7 @@
-"""Which detections and truths belong together: ranks, limits and groups, from ids and scores in host memory.
+"""Ranks, limits and groups of detections and truths, from ids and scores in host memory.
 
 A group is one image and class. Dimensions: E detections and H truths as given; D detections within the limits, in the
-order of a tally; N groups of detections, F groups of truths; P whatever is flat.
+order of a tally; N groups of detections, F groups of truths; P for any flat axis.
 """
 
 from functools import reduce
@@ -19,10 +19,10 @@ Ints = NDArray[np.int64]
 
 
 class RankedDetections(NamedTuple):
-    """The detections within the limits, by image, label and falling score. Shape (D,) each."""
+    """The detections within the limits, by image, label and descending score. Shape (D,) each."""
 
     row: Ints
-    """Where they were given."""
+    """Rows in the input."""
     image: Ints
     label: Ints
     score: NDArray[Any]
@@ -33,7 +33,7 @@ class RankedDetections(NamedTuple):
 
 
 def rank_detections(detections: Detections, truths: Truths, protocol: Protocol) -> RankedDetections:
-    """Ranks, and masks of detections that are left out (Alg. 5), before anything is compared."""
+    """Rank the detections, and drop those beyond the limits or not covered (Alg. 5), before any comparison."""
     image_E, label_E, score_E = host_ids(detections.image), host_ids(detections.label), host_scores(detections.score)
     row_E = order_by(image_E, label_E, -score_E)
     image, label = image_E[row_E], label_E[row_E]
@@ -59,34 +59,34 @@ class GroupedTruths(NamedTuple):
     """The truths by image and label. Shape (H,) each."""
 
     row: Ints
-    """Where they were given."""
+    """Rows in the input."""
     image: Ints
     label: Ints
 
 
 def group_truths(truths: Truths) -> GroupedTruths:
-    """The truths in order: the rows of a group stand together, as they were given."""
+    """Sort the truths by group; within a group they keep their order."""
     image_H, label_H = host_ids(truths.image), host_ids(truths.label)
     row_H = order_by(image_H, label_H)
     return GroupedTruths(row_H, image_H[row_H], label_H[row_H])
 
 
 class Groups(NamedTuple):
-    """Pairs of each detection with the truths of its image and class."""
+    """The truths of each detection's image and class."""
 
     group_D: Ints
-    """Ascending numbers."""
+    """The number of each detection's group, ascending."""
     start_D: Ints
-    """The first of these truths."""
+    """The first truth of the group."""
     count_D: Ints
-    """How many there are."""
+    """The number of truths of the group."""
 
 
 def join_groups(detections: RankedDetections, truths: GroupedTruths) -> Groups:
-    """The truths of the group of each detection."""
+    """Find the truths of each detection's group."""
     is_first_D, is_first_H = (is_first(side.image, side.label) for side in (detections, truths))
     first_N, first_F = np.flatnonzero(is_first_D), np.flatnonzero(is_first_H)
-    # The groups of both sides as one list, in which a group of both sides has one number.
+    # The groups of both sides in one list; a group that both sides have gets one number.
     image_P = np.concatenate([truths.image[first_F], detections.image[first_N]])
     label_P = np.concatenate([truths.label[first_F], detections.label[first_N]])
     order_P = order_by(image_P, label_P)
@@ -107,7 +107,7 @@ def is_first(*columns: NDArray[Any]) -> NDArray[np.bool_]:
 
 
 def index_in_run(is_first_P: NDArray[np.bool_]) -> Ints:
-    """How far each row is behind the first one of its run. Shape (P,)."""
+    """The offset of each row from the first row of its run. Shape (P,)."""
     index_P = np.arange(is_first_P.size)
     return index_P - np.maximum.accumulate(np.where(is_first_P, index_P, 0))
 

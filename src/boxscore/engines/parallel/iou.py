@@ -14,13 +14,17 @@ from boxscore.protocol.fields import check_choice
 from boxscore.protocol.protocol import Pixels, extent_of
 
 NO_PAIR = -1.0
-"""The IoU of a pair that must not meet. The paper writes 0, which a threshold of 0 compared by >= would reach."""
+"""The IoU of a pair that must not match. The paper writes 0, which a threshold of 0 compared by >= would accept."""
 
 
 def pairwise_iou(box: Array, truth: Array, *, box_format: BoxFormat = "xyxy", pixels: Pixels = "inclusive") -> Array:
-    """IoU of every detection with every truth of its image (Alg. 6), 0 for boxes of no area.
+    """IoU of every detection with every truth of its image (Alg. 6), 0 for boxes of no area. Shape (N, D, G).
 
-    Shapes (N, D, 4) and (N, G, 4); gives (N, D, G).
+    Args:
+        box: Boxes of detections. Shape (N, D, 4).
+        truth: Boxes of truths. Shape (N, G, 4).
+        box_format: "xyxy", "xywh" or "cxcywh".
+        pixels: "inclusive": a box from x1 to x2 is x2 - x1 + 1 wide; "continuous": x2 - x1.
 
     >>> import numpy as np
     >>> box, truth = np.array([[[0.0, 0.0, 9.0, 9.0]]]), np.array([[[0.0, 0.0, 9.0, 4.0], [5.0, 0.0, 14.0, 9.0]]])
@@ -37,10 +41,14 @@ def pairwise_iou(box: Array, truth: Array, *, box_format: BoxFormat = "xyxy", pi
 
 
 def pairwise_mask_iou(mask: Array, truth: Array, *, is_crowd: Array | None = None) -> Array:
-    """IoU of every detected mask with every true mask of its image, 0 for masks without pixels.
+    """IoU of every detected mask with every true mask of its image, 0 for masks without pixels. Shape (N, D, G).
 
-    Exact: pixels are counted by a product of matrices, on the device of the masks. With a crowd the union is the
-    detection's own area. Shapes (N, D, H, W), (N, G, H, W), (N, G), of booleans or 0 and 1; gives (N, D, G).
+    Exact: pixels are counted by a matrix product, on the device of the masks. All masks have one size (H, W).
+
+    Args:
+        mask: Masks of detections, booleans or 0 and 1. Shape (N, D, H, W).
+        truth: Masks of truths. Shape (N, G, H, W).
+        is_crowd: Crowds, with which the union is only the detection's area. Shape (N, G).
 
     >>> import numpy as np
     >>> square, row = np.zeros((1, 1, 4, 4), bool), np.zeros((1, 1, 4, 4), bool)
@@ -59,9 +67,13 @@ def pairwise_mask_iou(mask: Array, truth: Array, *, is_crowd: Array | None = Non
 
 
 def filter_iou(iou: Array, label: Array, truth_label: Array, discarded: Array | None = None) -> Array:
-    """The IoUs with -1 for pairs that must not meet: different labels, or a discarded detection (Alg. 7).
+    """The IoUs, with -1 for pairs that must not match: different labels, or a discarded detection (Alg. 7).
 
-    Shapes (N, D, G), (N, D), (N, G), (N, D).
+    Args:
+        iou: IoUs from `pairwise_iou`. Shape (N, D, G).
+        label: Labels of detections. Shape (N, D).
+        truth_label: Labels of truths. Shape (N, G).
+        discarded: Mask of discarded detections. Shape (N, D).
 
     >>> import numpy as np
     >>> filter_iou(np.full((1, 2, 2), 0.7), np.array([[3, 5]]), np.array([[3, -1]])).tolist()

@@ -1,6 +1,6 @@
 """Data loading (Alg. 4): truths of a mini-batch in arrays of one length, with a mask.
 
-Dimensions: N images, G truths of the image that has most.
+Dimensions: N images, G truths of the image with the most truths.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,9 +29,9 @@ class PaddedTruths(NamedTuple):
     ignore: Array
     """The paper's mask: True for dummies and for difficult truths or crowds. Shape (N, G)."""
     area: Array | None = None
-    """Areas that decide the size class, if they differ from the boxes'. Shape (N, G)."""
+    """Areas that decide the area range, if they differ from the areas of the boxes. Shape (N, G)."""
     kind: Array | None = None
-    """The kinds of `Truths.kind`; if given, these decide instead of `ignore`. Shape (N, G)."""
+    """Kinds, as in `Truths.kind`; if given, they replace `ignore`. Shape (N, G)."""
 
 
 class PaddedDetections(NamedTuple):
@@ -46,8 +46,9 @@ class PaddedDetections(NamedTuple):
     discarded: Array
     """True for detections that post-processing discarded, and for padding. Shape (N, D)."""
     coverage: Array | None = None
-    """0 counts; 1 is ignored if it takes no truth, as its class was not annotated exhaustively in its image; 2 is left
-    out, as nobody looked for its class there. None: all count. Shape (N, D)."""
+    """0: counts. 1: ignored if unmatched, because its class was not annotated exhaustively in its image. 2: excluded,
+    because its class was not verified in its image. None: all count. Shape (N, D).
+    """
 
 
 def pad_truths(
@@ -57,10 +58,16 @@ def pad_truths(
     *,
     num_truths: int | None = None,
 ) -> PaddedTruths:
-    """Truths of one image each, padded to `num_truths`, by default to the longest (Alg. 4).
+    """Pad the truths of each image to one length (Alg. 4).
 
-    The paper gives a dummy label 0 and a box of zeros, which in inclusive pixels still covers one; label -1 keeps it
-    from ever meeting a detection. Shapes: lists of (G, 4), (G,) and (G,).
+    The paper gives a dummy label 0 and a box of zeros, which in inclusive pixels still covers one pixel; here its label
+    is -1, so that it never matches a detection.
+
+    Args:
+        boxes: Boxes of each image. Shape (G, 4) each.
+        labels: Labels of each image. Shape (G,) each.
+        ignores: Ignored truths of each image. Shape (G,) each.
+        num_truths: The length; default: the largest number of truths of an image.
 
     >>> import numpy as np
     >>> padded = pad_truths([np.ones((2, 4)), np.ones((1, 4))], [np.array([3, 5]), np.array([3])])
@@ -84,7 +91,7 @@ def pad_truths(
 
 
 def _padded(columns: Mapping[str, Array], num_rows: Sequence[int], length: int) -> PaddedTruths:
-    """The padded columns; without boxes, `box` is None."""
+    """Pad all columns; without boxes, `box` is None."""
     xp = namespace(columns["label"])
     label = xp.astype(columns["label"], int_dtype(columns["label"]))
     ignore = columns["ignore"] if "ignore" in columns else xp.zeros_like(label, dtype=xp.bool)
@@ -99,18 +106,20 @@ def _padded(columns: Mapping[str, Array], num_rows: Sequence[int], length: int) 
 def collate_truths(
     samples: Sequence[Any], iou_type: IouType | Sequence[IouType] = "bbox", box_format: BoxFormat = "xyxy"
 ) -> tuple[Any, dict[str, Any]]:
-    """The images of samples, and their truths as one padded batch (Alg. 4): the `collate_fn` of a loader.
+    """Collate samples into images and one padded batch of truths (Alg. 4): the `collate_fn` of a loader.
 
-    A sample is an image and its target, a dict with `boxes` (G, 4), `labels` (G,) and, if you like, any of `ignore`,
-    `iscrowd` and `difficult` (G,), `area` (G,) and `image_id`. Images of one shape are stacked, others stay a list. The
-    batch has `boxes` (N, G, 4), `labels` (N, G), -1 for dummies, `ignore` (N, G), and `area` and `image_id` if the
-    targets have them, as `MeanAveragePrecision.update` takes it. Ids that are names stay a list. Other keys are left
-    out.
+    Args:
+        samples: Pairs of an image and its target, a dict with `boxes` (G, 4), `labels` (G,) and optionally any of
+            `ignore`, `iscrowd` and `difficult` (G,), `area` (G,) and `image_id`. Other keys are dropped.
+        iou_type: With "segm" targets have `masks` (G, H, W) instead of `boxes`, with ("bbox", "segm") both. With
+            "keypoints" they have `keypoints` (G, K, 3) and optionally `visibility` and `boxes`.
+        box_format: Only matters if boxes are oriented, (G, 5) or (G, 8).
 
-    `iou_type`: with "segm" targets have `masks` (G, H, W) in place of `boxes`, with ("bbox", "segm") both; the batch
-    has `masks` (N, G, H, W), smaller ones with pixels that are off to their right and below. With "keypoints" they have
-    `keypoints` (G, K, 3) and perhaps `visibility` and `boxes`; the batch has (N, G, K, 3). `box_format`: only whether
-    `boxes` are oriented matters, (G, 5) or (G, 8).
+    Returns:
+        The images, stacked if they have one shape, else as a list; and the batch, as `MeanAveragePrecision.update`
+        takes it: `boxes` (N, G, 4), `labels` (N, G), -1 for dummies, `ignore` (N, G), and `area` and `image_id` if the
+        targets have them. Ids that are names stay a list. `masks` are (N, G, H, W), smaller ones padded to the right
+        and below with pixels that are off; `keypoints` are (N, G, K, 3).
 
     >>> import numpy as np
     >>> one = {"boxes": np.ones((1, 4)), "labels": np.array([7]), "image_id": 3}
@@ -146,7 +155,7 @@ def collate_truths(
 
 
 def _pad_targets(targets: Sequence[Mapping[str, Any]], keys: Keys) -> tuple[PaddedTruths, dict[str, Array]]:
-    """The padded columns, and by key the shapes that are no boxes: pixels of masks, and keypoints."""
+    """The padded columns, and by key the shapes other than boxes: pixels of masks, and keypoints."""
     has_masks = "masks" in keys.required
     required = {key: name for key, name in keys.required.items() if key != "masks"}
     read = read_images(targets, keys._replace(required=required, others=(*keys.others, "masks")))
@@ -177,7 +186,7 @@ def _pad_targets(targets: Sequence[Mapping[str, Any]], keys: Keys) -> tuple[Padd
 
 
 def _pixels_of(masks: Any) -> Iterator[NDArray[Any]]:
-    """The pixels of an image's masks, one after the other, not 0 where a mask is."""
+    """Yield the pixels of each mask of an image, nonzero inside the mask."""
     if is_array(masks):
         yield from to_numpy(masks)
     else:

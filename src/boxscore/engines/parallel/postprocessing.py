@@ -1,7 +1,7 @@
 """Post-processing (Alg. 5): masks of discarded detections, instead of fewer detections.
 
-Each function takes the mask so far and gives a larger one, so they chain in any order a detector wants; shapes never
-change. Dimensions: N images, D detections, E the same detections on a second axis.
+Each function takes a mask and returns one with more detections discarded, so they can be chained in any order; shapes
+never change. Dimensions: N images, D detections, E the same detections on a second axis.
 """
 
 import math
@@ -13,7 +13,12 @@ from boxscore.protocol.protocol import Pixels
 
 
 def discard_below(score: Array, threshold: float, *, discarded: Array | None = None) -> Array:
-    """Discards scores below `threshold`; one equal to it stays. Shape (N, D).
+    """Discard scores below `threshold`; an equal score is kept. Shape (N, D).
+
+    Args:
+        score: Scores. Shape (N, D).
+        threshold: The lowest score that is kept.
+        discarded: Mask of already discarded detections. Shape (N, D).
 
     >>> import numpy as np
     >>> discard_below(np.array([[0.9, 0.05, 0.1]]), 0.1).tolist()
@@ -24,7 +29,15 @@ def discard_below(score: Array, threshold: float, *, discarded: Array | None = N
 
 
 def discard_beyond_top(score: Array, num: int, *, label: Array | None = None, discarded: Array | None = None) -> Array:
-    """Keeps the `num` best of each image, or of each image and label. Of equal scores the first stays. Shape (N, D).
+    """Discard all but the `num` best of each image, or of each image and label. Shape (N, D).
+
+    Of equal scores the first is better.
+
+    Args:
+        score: Scores. Shape (N, D).
+        num: Number of detections that are kept.
+        label: Labels, to keep `num` of each image and label. Shape (N, D).
+        discarded: Mask of already discarded detections. Shape (N, D).
 
     >>> import numpy as np
     >>> discard_beyond_top(np.array([[0.3, 0.9, 0.9, 0.1]]), 2).tolist()
@@ -44,11 +57,20 @@ def discard_overlapping(
     box_format: BoxFormat = "xyxy",
     pixels: Pixels = "continuous",
 ) -> Array:
-    """Discards what greedy non-maximum suppression does, for all images and labels at once. Shape (N, D).
+    """Discard the boxes that greedy non-maximum suppression discards, for all images at once. Shape (N, D).
 
-    A box is discarded if a better one that stays has an IoU above `threshold` with it; given `label`, only boxes of
-    one label compete. Greedy NMS goes through the boxes one by one; but what stays is the only mask for which that
-    sentence is true, so it is the fixed point of applying the sentence to all boxes at once.
+    A box is discarded if a better box that is kept has an IoU above `threshold` with it. Greedy NMS visits the boxes
+    one by one; but the kept boxes are the only mask for which that sentence is true, so they are the fixed point of
+    applying the sentence to all boxes at once.
+
+    Args:
+        box: Boxes. Shape (N, D, 4).
+        score: Scores. Shape (N, D).
+        threshold: The largest IoU of two boxes that are both kept.
+        label: Labels; if given, only boxes of equal label compete. Shape (N, D).
+        discarded: Mask of already discarded detections. Shape (N, D).
+        box_format: "xyxy", "xywh" or "cxcywh".
+        pixels: "inclusive" or "continuous", as in `pairwise_iou`.
 
     >>> import numpy as np
     >>> box = np.array([[[0.0, 0, 10, 10], [1, 0, 11, 10], [2, 0, 12, 10]]])  # the second only saves the third
@@ -72,7 +94,12 @@ def discard_overlapping(
 def rank_by_score(score: Array, *, label: Array | None = None, discarded: Array | None = None) -> Array:
     """The rank of each detection in its image, or in its image and label: 0 for the best. Shape (N, D).
 
-    Of equal scores the first ranks first; what is discarded ranks behind all that is not.
+    Of equal scores the first ranks first; discarded detections rank after all others.
+
+    Args:
+        score: Scores. Shape (N, D).
+        label: Labels, to rank within image and label. Shape (N, D).
+        discarded: Mask of discarded detections. Shape (N, D).
 
     >>> import numpy as np
     >>> rank_by_score(np.array([[0.3, 0.9, 0.9]]), label=np.array([[7, 7, 4]])).tolist()

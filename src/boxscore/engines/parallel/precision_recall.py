@@ -1,7 +1,7 @@
 """Precision and recall of all classes at once (Alg. 11).
 
-The paper compares every detection with every class, classes x detections numbers. Sorted by class, the detections of
-one class stand together, and the same counts are differences of one running sum.
+The paper compares every detection with every class: classes x detections numbers. Sorted by class, the detections of
+one class are contiguous, and the same counts are differences of one running sum.
 
 Dimensions: D detections, K classes.
 """
@@ -12,10 +12,10 @@ from boxscore.arrays import Array, arange, cumulative_sum, float_dtype, int_dtyp
 
 
 class ClassCurves(NamedTuple):
-    """Precision-recall curves of all classes, one row per detection: class by class, by falling score."""
+    """Precision-recall curves of all classes, one row per detection: class by class, by descending score."""
 
     label: Array
-    """The class, 0 to K - 1; rows with -1 belong to none. Shape (D,)."""
+    """The class, 0 to K - 1; -1: no class. Shape (D,)."""
     score: Array
     """Shape (D,)."""
     num_true: Array
@@ -33,8 +33,12 @@ def precision_recall(
 ) -> ClassCurves:
     """The curves of all classes from the verdicts of all mini-batches (Alg. 11).
 
-    `label`: classes 0 to K - 1, or -1 to be passed over. Of equal scores the first row comes first. Shapes (D,), (D,),
-    (D,), (K,).
+    Args:
+        label: Classes 0 to K - 1, or -1 for rows to skip. Shape (D,).
+        score: Scores; of equal ones the first row comes first. Shape (D,).
+        is_true: Whether a row is a true positive. Shape (D,).
+        num_truths: Number of truths per class. Shape (K,).
+        epsilon: Number added to the denominator of precision.
 
     >>> import numpy as np
     >>> label, score, is_true = np.array([0, 1, 0]), np.array([0.7, 0.9, 0.8]), np.array([True, False, False])
@@ -52,7 +56,7 @@ def precision_recall(
 def curves_of_sorted(
     label_D: Array, score_D: Array, is_true_D: Array, num_truths_K: Array, *, epsilon: float
 ) -> ClassCurves:
-    """The curves of rows that are in order already: class by class, by falling score."""
+    """The curves of rows that are already sorted: class by class, by descending score."""
     num_classes = int(num_truths_K.shape[0])
     num_true_D = _running_count(is_true_D, label_D, num_classes)
     num_false_D = _running_count(~is_true_D, label_D, num_classes)
@@ -62,13 +66,13 @@ def curves_of_sorted(
 def curves_of_counts(
     label_D: Array, score_D: Array, counts: tuple[Array, Array], num_truths_K: Array, *, epsilon: float
 ) -> ClassCurves:
-    """The curves of rows whose true and false positives are counted already."""
+    """The curves of rows with known counts of true and false positives."""
     xp = namespace(label_D, score_D, num_truths_K)
     num_true_D, num_false_D = counts
     real = float_dtype(score_D)
     truths_D = xp.astype(xp.take(num_truths_K, clip_label(label_D), axis=0), real)
     true_D, counted_D = xp.astype(num_true_D, real), xp.astype(num_true_D + num_false_D, real)
-    one_D = xp.ones_like(true_D)  # for rows of no class, and classes of no truth
+    one_D = xp.ones_like(true_D)  # for rows without a class, and classes without truths
     return ClassCurves(
         label=label_D,
         score=score_D,
@@ -80,7 +84,7 @@ def curves_of_counts(
 
 
 def _running_count(mask_D: Array, label_D: Array, num_classes: int) -> Array:
-    """How many are True down to each row, counted anew in each class. `label_D` ascends. Shape (D,)."""
+    """The number of True values up to each row, restarting in each class. `label_D` ascends. Shape (D,)."""
     xp = namespace(mask_D)
     total_D = cumulative_sum(xp.astype(mask_D, int_dtype(mask_D)))
     before_D = total_D - xp.astype(mask_D, total_D.dtype)
@@ -88,11 +92,11 @@ def _running_count(mask_D: Array, label_D: Array, num_classes: int) -> Array:
     num_rows = int(mask_D.shape[0])
     if num_rows == 0:
         return total_D
-    start_K = xp.minimum(start_K, (num_rows - 1) * xp.ones_like(start_K))  # classes behind all rows are never read
+    start_K = xp.minimum(start_K, (num_rows - 1) * xp.ones_like(start_K))  # classes after the last row are never read
     return total_D - xp.take(xp.take(before_D, start_K, axis=0), clip_label(label_D), axis=0)
 
 
 def clip_label(label_D: Array) -> Array:
-    """Labels as indices: rows of no class read class 0, and are passed over later."""
+    """Labels as indices: rows without a class read class 0, and are skipped later."""
     xp = namespace(label_D)
     return xp.astype(xp.maximum(label_D, xp.zeros_like(label_D)), int_dtype(label_D))

@@ -2,7 +2,7 @@
 
 Rows are validated where they are read, and go to shards by the hash of their image. A shard is matched by one task.
 `boxscore.engines.map_reduce` does the rest, with one task per bin. The driver process gets counts, a sample of the
-scores and the curves; some boxes, too, but only where the result looks like a mistake.
+scores, and the curves; it gets some boxes only if the result looks like a mistake.
 """
 
 from collections.abc import Sequence
@@ -34,26 +34,31 @@ def evaluate(
     memory: int | str = "1GB",
     quiet: bool = False,
 ) -> Result:
-    """How well `detections` find `truths`, two `ray.data.Dataset`s: the result of `boxscore.evaluate`, to the last bit.
+    """Evaluate two `ray.data.Dataset`s: the result of `boxscore.evaluate`, to the last bit.
 
-    Columns are those of `Detections` and `Truths`: `image`, `label`, `score` and `box`, a list or array of 4; `image`,
-    `label`, `box` and, if you like, `ignore` and `area`. Images and classes have integers, or names, on both sides;
-    names are numbered in alphabetical order. Rows may be in any order; that of the dataset breaks ties within an image,
-    as always. If there is a column `path`, as `read_parquet(…, include_paths=True)` gives it, errors name the file.
-    With a protocol of masks (`Protocol.named("coco", iou_type="segm")`) both have `mask` in place of `box`: a struct of
-    `size`, height and width, and `counts`, COCO's compressed run lengths. With a protocol of keypoints both have
-    `keypoints`, a list or tensor x, y, visibility or score, …, and perhaps `box` and `area`, truths `num_keypoints`.
+    Rows may be in any order; their order in the dataset breaks ties within an image, as always. An image is never
+    split, so an image that needs more than `memory` gets more. An image all of whose rows come twice, from two files or
+    blocks, is an error: a shard was given twice. The result has no tally; the verdicts stay on the workers.
 
-    `class_names`: as in `Truths`. `memory`: what one worker may use; the numbers of shards and bins follow from it. An
-    image is never split, so one that needs more gets more. `quiet`: without Ray's progress bars and notes. An image
-    all of whose rows come twice, from two files or blocks, is an error: a shard was given twice. The result has no
-    tally; the verdicts stay on the workers.
+    Args:
+        detections: Columns `image`, `label`, `score` and `box`, a list or array of 4. A protocol of masks
+            (`Protocol.named("coco", iou_type="segm")`) reads `mask` instead of `box`: a struct of `size`, height and
+            width, and `counts`, COCO's compressed run lengths. A protocol of keypoints reads `keypoints`, a list or
+            tensor x, y, visibility or score, …, and optionally `box` and `area`. With a column `path`, as
+            `read_parquet(…, include_paths=True)` gives it, errors name the file.
+        truths: As `detections`, without `score`, optionally with `ignore`, `area` and, for keypoints, `num_keypoints`.
+            Images and classes are integers, or names, on both sides; names are numbered in alphabetical order.
+        protocol: A protocol or its name.
+        box_format: The format of the boxes on both sides.
+        class_names: As in `Truths`.
+        memory: Memory of one worker; it determines the numbers of shards and bins.
+        quiet: Without Ray's progress bars and notes.
     """
     return _evaluate(detections, truths, Job.of(protocol, box_format, class_names, memory), quiet)
 
 
 def _evaluate(detections: Any, truths: Any, job: Job, quiet: bool, files: Sequence[str] = ()) -> Result:
-    """`files`: what the datasets read, for errors."""
+    """Evaluate two datasets. `files`: the files that they read, for errors."""
     for name, dataset in (("detections", detections), ("truths", truths)):
         if not isinstance(dataset, library().data.Dataset):
             raise InputError(f"`{name}` must be a ray.data.Dataset; got {type(dataset).__name__}")
@@ -79,11 +84,17 @@ def evaluate_files(
     memory: int | str = "1GB",
     quiet: bool = False,
 ) -> Result:
-    """The result of Parquet, CSV or JSON-lines files, which every worker must be able to read; options as `evaluate`.
+    """Evaluate Parquet, CSV or JSON-lines files, which every worker must be able to read.
 
-    `detections` and `truths` are each a file, a folder, or a pattern like "found/*.parquet", local or at an address
-    like "s3://bucket/found". Columns are named as `read_detections` and `read_truths` have it; the box's tell its
-    format, but for one column of four numbers, which needs `box_format`.
+    Args:
+        detections: A file, a folder, or a pattern like "found/*.parquet", local or at an address like
+            "s3://bucket/found". Columns are named as in `read_detections`.
+        truths: As `detections`; columns are named as in `read_truths`.
+        protocol: A protocol or its name.
+        box_format: The format of the boxes. Needed if they are one column of four numbers; else column names imply it.
+        class_names: As in `Truths`.
+        memory: Memory of one worker; it determines the numbers of shards and bins.
+        quiet: Without Ray's progress bars and notes.
     """
     with plain_errors((), quiet):
         shape = shape_of(as_protocol(protocol))
@@ -100,7 +111,11 @@ def evaluate_files(
 
 
 def connect(address: str | None = None) -> None:
-    """Connect to the Ray at an address, or, without one, start one on this machine if none is running."""
+    """Connect to Ray, if this process is not connected yet.
+
+    Args:
+        address: The address of a cluster; None: start Ray on this machine if it isn't running.
+    """
     ray = library()
     if not ray.is_initialized():
         ray.init(

@@ -1,4 +1,4 @@
-"""Datasets of Ray: their columns, the files of their rows, messages from tasks to the driver, errors in one line."""
+"""Ray datasets: their columns, the files of their rows, messages from tasks to the driver, one-line errors."""
 
 import logging
 import pickle
@@ -17,11 +17,11 @@ from boxscore._support.versions import framework_imports
 from boxscore.result import arrow
 
 _TASK_BITS = 33
-"""Bits of a row's number for its index within the task that read it; those above are the task's."""
+"""Number of low bits of a row number that hold its index within a reading task; the bits above hold the task."""
 
 
 def library() -> Any:
-    """Ray; `InputError` if it is not installed, or too old."""
+    """Import Ray; `InputError` if it is not installed or too old."""
     try:
         with framework_imports("evaluation on Ray", "ray"):
             import ray
@@ -32,18 +32,18 @@ def library() -> Any:
 
 
 def as_messages(values: Iterable[Any]) -> Any:
-    """Values for the driver, as a table with one row each."""
+    """Pack values for the driver into a table, one row per value."""
     kind = arrow.pyarrow().large_binary()
     return arrow.pyarrow().table({"message": arrow.pyarrow().array([*map(pickle.dumps, values)], kind)})
 
 
 def messages_of(dataset: Any) -> list[Any]:
-    """What tasks have sent to the driver."""
+    """Unpack the values that tasks have sent to the driver."""
     return [pickle.loads(row["message"]) for row in dataset.iter_rows()]
 
 
 def check_columns(detections: Any, truths: Any, shape: str = "box") -> None:
-    """Raise `InputError` unless both sides have their columns, and images and classes are text, or not, on both.
+    """Raise `InputError` unless both sides have their columns, and the same kind of ids, text or integers.
 
     `shape`: the column of the shapes.
     """
@@ -60,7 +60,7 @@ def check_columns(detections: Any, truths: Any, shape: str = "box") -> None:
 
 
 def _types_of(dataset: Any) -> dict[str, Any]:
-    """The columns of a dataset with the types of its first block: null where that has no rows; none without blocks."""
+    """The columns and types of a dataset's first block: null types if it has no rows; empty without blocks."""
     schema = dataset.schema()
     if schema is None:
         return {}
@@ -70,20 +70,20 @@ def _types_of(dataset: Any) -> dict[str, Any]:
 
 
 def has_text(dataset: Any, name: str) -> bool:
-    """Whether a column of a dataset has names."""
+    """Whether a column of a dataset has text."""
     types = _types_of(dataset)
     return name in types and _is_text(types[name])
 
 
 def _is_text(kind: Any) -> bool:
-    """Whether a type is one of text, plain or as a dictionary."""
+    """Whether a type is text, dictionary-encoded or not."""
     types = arrow.pyarrow().types
     plain = kind.value_type if types.is_dictionary(kind) else kind
     return bool(types.is_string(plain) or types.is_large_string(plain))
 
 
 def distinct_values(dataset: Any, name: str) -> list[Any]:
-    """The different values of a column, block by block."""
+    """The distinct values of a column, collected block by block."""
 
     def distinct(table: Any) -> Any:
         return arrow.pyarrow().table({name: table.column(name).unique()})
@@ -93,14 +93,14 @@ def distinct_values(dataset: Any, name: str) -> list[Any]:
 
 
 def place_of(table: Any, row: int, side: str) -> str:
-    """Where a row is, for errors: its file, or else its side, and its image."""
+    """The location of a row, for errors: its file, or else its side, and its image."""
     known = table.column_names if table.num_rows else ()
     source = str(table.column("path")[row]) if "path" in known else side
     return f"{source}: image {table.column('image')[row]}" if "image" in known else source
 
 
 def sources_of(table: Any) -> NDArray[np.int64]:
-    """The file that each row comes from, as a number; where it is not known, the task that read it."""
+    """The number of each row's file; if unknown, of the task that read it."""
     if "path" not in table.column_names:
         return np.asarray(table.column("row").to_numpy() >> _TASK_BITS)
     paths = table.column("path").combine_chunks().dictionary_encode()
@@ -109,13 +109,13 @@ def sources_of(table: Any) -> NDArray[np.int64]:
 
 
 def _number_of(path: str) -> int:
-    """A number for a path, the same in every process."""
+    """A number for a path, equal in every process."""
     return zlib.crc32(path.encode())
 
 
 @contextmanager
 def settings_of(context: Any, quiet: bool) -> Iterator[None]:
-    """Rows stay in order, which breaks ties; the user's own settings are restored afterwards."""
+    """Preserve the order of rows, which breaks ties, and restore the user's settings afterwards."""
     options = context.execution_options
     before = options.preserve_order, context.enable_progress_bars
     options.preserve_order, context.enable_progress_bars = True, before[1] and not quiet
@@ -127,9 +127,9 @@ def settings_of(context: Any, quiet: bool) -> Iterator[None]:
 
 @contextmanager
 def plain_errors(datasets: Sequence[Any], quiet: bool, files: Sequence[str] = ()) -> Iterator[None]:
-    """Errors in tasks become an `InputError` of one line, without the stack traces of Ray.
+    """Convert errors in tasks to a one-line `InputError`, without Ray's stack traces.
 
-    `files`: what the datasets read, where Ray doesn't know it.
+    `files`: the files of the datasets, if Ray doesn't know them.
     """
     ray = library()
     logger = logging.getLogger("ray.data")
@@ -158,7 +158,7 @@ def plain_errors(datasets: Sequence[Any], quiet: bool, files: Sequence[str] = ()
 
 
 def _paths_of(dataset: Any) -> list[str]:
-    """The files of a dataset: those that Ray knows, or else those in its column `path`."""
+    """The files of a dataset, as Ray knows them, or else from its column `path`."""
     try:
         known: list[str] = dataset.input_files()
         return known or (distinct_values(dataset, "path") if has_text(dataset, "path") else [])
@@ -167,7 +167,7 @@ def _paths_of(dataset: Any) -> list[str]:
 
 
 def _damage_in(paths: Sequence[str]) -> str | None:
-    """Which of the files can't be read, and why; None if all can be. One task reads one file to its end."""
+    """Describe the first file that can't be read; None if all can be. One task reads one file to its end."""
     ray = library()
     tasks = [ray.remote(damage_of).options(max_retries=0).remote(path) for path in paths]
     try:
@@ -183,7 +183,7 @@ def _damage_in(paths: Sequence[str]) -> str | None:
 
 
 def damage_of(path: str) -> str | None:
-    """Why a Parquet, CSV or JSON-lines file can't be read to its end, batch by batch; None if it can be."""
+    """The reason why a Parquet, CSV or JSON-lines file can't be read to its end, batch by batch; None if it can be."""
     from pyarrow import csv, fs, json, parquet
 
     try:
@@ -201,14 +201,14 @@ def damage_of(path: str) -> str | None:
                 batches = parquet.ParquetFile(file).iter_batches()
             for _ in batches:
                 pass
-    except (OSError, ValueError) as error:  # those of Arrow are among them
+    except (OSError, ValueError) as error:  # includes Arrow's errors
         return _reason(error)
     return None
 
 
 @contextmanager
 def readable(file: str) -> Iterator[None]:
-    """Errors begin with the name of the one file that is read."""
+    """Put the name of the file in front of errors."""
     try:
         yield
     except library().exceptions.RayError as error:
@@ -218,18 +218,18 @@ def readable(file: str) -> Iterator[None]:
 
 
 def _is_of_reading(error: Exception) -> bool:
-    """Whether a task failed in one of Ray's own readers, by its stack trace."""
+    """Whether a task failed in one of Ray's own readers, judged by its stack trace."""
     return re.search(r"ray/data/\S*(datasource|reader)\S*\.py", str(error)) is not None
 
 
 def _reason(error: Exception) -> str:
-    """The first line of the error of a task, or else its type."""
+    """The first line of a task's error, or else its type."""
     cause = getattr(error, "cause", None) or error
     return next(iter(str(cause).strip().splitlines()), type(cause).__name__)
 
 
 def _with_paths(message: str, datasets: Sequence[Any]) -> str:
-    """The message with paths for the numbers of its sources, where rows have paths; else sources are blocks."""
+    """Replace the numbers of sources in a message by paths, if rows have paths; else name them as blocks."""
     if not re.search(r"source \d+", message):
         return message
     paths = [path for dataset in datasets if has_text(dataset, "path") for path in distinct_values(dataset, "path")]

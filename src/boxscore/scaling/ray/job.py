@@ -1,4 +1,4 @@
-"""An evaluation on Ray: what its tasks know, and the map: rows to shards by image, shards to verdicts."""
+"""An evaluation on Ray: the settings of its tasks, and the map: rows to shards by image, shards to verdicts."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -37,10 +37,10 @@ MATCH_BYTES = 500
 """Memory of a worker per row, detection or truth, while its shard is matched."""
 
 POINT_BYTES = 100
-"""More of it per keypoint."""
+"""Additional memory per keypoint."""
 
 MIN_MEMORY = 10_000_000
-"""Of a worker, in bytes: with less, there would be so many shards that Ray only keeps track of them."""
+"""Minimum memory of a worker, in bytes: with less, Ray would spend its time on keeping track of shards."""
 
 
 def shape_of(protocol: Protocol) -> str:
@@ -51,17 +51,17 @@ def shape_of(protocol: Protocol) -> str:
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Names:
-    """Images and classes that have names, in order; none where they have integers."""
+    """The sorted names of images and classes; None if they are integers."""
 
     image: NDArray[np.str_] | None = None
     label: Mapping[str, int] | None = None
 
     def name_image(self, number: int) -> Any:
-        """An image as it was given."""
+        """The id of an image in the inputs: its name, or the number itself."""
         return number if self.image is None else self.image[number]
 
     def numbered(self, table: Any) -> Any:
-        """The table with integers for names; a class that has no truths is in no list."""
+        """The table with integers for names. Coverage lists drop unknown classes."""
         library = arrow.pyarrow()
         for name, known in (("image", self.image), ("label", self.label)):
             if known is None or name not in table.column_names:
@@ -92,19 +92,19 @@ class Names:
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Job:
-    """What every task of an evaluation knows."""
+    """The settings of an evaluation, which every task knows."""
 
     protocol: Protocol
     box_format: BoxFormat
     class_names: Mapping[int, str] | None
     class_groups: Mapping[int, str] | None = None
     has_lists: bool = False
-    """Whether truths have the lists of labels that make their coverage."""
+    """Whether truths have the lists of labels that define their coverage."""
     memory: int
-    """Of a worker, in bytes."""
+    """Memory of a worker, in bytes."""
     names: Names = Names()
     num_rows: int = 0
-    """Of both sides."""
+    """Number of rows of both sides."""
     num_detections: int = 0
     num_shards: int = 1
 
@@ -112,7 +112,7 @@ class Job:
     def of(
         cls, protocol: ProtocolLike, box_format: BoxFormat, class_names: ClassNames | None, memory: int | str
     ) -> "Job":
-        """An evaluation with these options, or `InputError`."""
+        """Validate the options; raise `InputError` for invalid ones."""
         check_box_format(box_format)
         limit = parse_size(memory)
         if limit < MIN_MEMORY:
@@ -122,7 +122,7 @@ class Job:
 
     @property
     def shapes(self) -> dict[str, Any]:
-        """How the shapes of tables are read."""
+        """Arguments for reading the shapes of tables."""
         return {"box_format": self.box_format, "iou_type": self.protocol.iou_type}
 
     @property
@@ -136,7 +136,7 @@ class Job:
         return MATCH_BYTES + (POINT_BYTES * len(self.protocol.sigmas) if self.shape == "keypoints" else 0)
 
     def survey(self, detections: Any, truths: Any) -> "Job":
-        """The same with the names of two datasets collected, their rows counted and shards planned."""
+        """Collect the names of two datasets, count their rows and plan the shards; return the completed job."""
         image = label = None
         class_names = self.class_names
         if has_text(truths, "image"):
@@ -170,7 +170,7 @@ class Job:
         )
 
     def match(self, detections: Any, truths: Any) -> Any:
-        """The tallies of all shards, as a dataset with one row per shard."""
+        """Match all shards: a dataset of tallies, with one row per shard."""
         from ray.data.expressions import monotonically_increasing_id
 
         sides = [
@@ -183,7 +183,7 @@ class Job:
         return groups.map_groups(self.match_rows, batch_format="pyarrow").materialize()
 
     def check(self, table: Any, is_truth: bool) -> Any:
-        """Validate and number a block of rows; give one row per shard, with the bytes of its part of the block."""
+        """Validate and number a block of rows; return one row per shard, with the bytes of its part of the block."""
         side = "truths" if is_truth else "detections"
         rows: Any
         facts = None
@@ -214,7 +214,7 @@ class Job:
         )
 
     def match_rows(self, table: Any) -> Any:
-        """Match one shard; give its tally as bytes."""
+        """Match one shard; return its tally as bytes."""
         shard = f"shard {table.column('shard')[0]} of {self.num_shards}"
         table = table.take(np.argsort(table.column("row").to_numpy(), kind="stable"))
         empty = self._no_rows()
@@ -231,20 +231,20 @@ class Job:
         return as_tally_row(match_shard(found.rows, truths, self.protocol, name=shard, threads=1))
 
     def _no_rows(self) -> dict[str, Any]:
-        """No rows of each side."""
+        """Both sides without rows."""
         nothing: dict[str, Any] = {"image": [], "label": [], self.shape: []}
         nothing |= {"box_format": self.box_format} if self.shape == "box" else {}
         return {"detections": Detections(**nothing, score=[]), "truths": Truths(**nothing)}
 
     def empty_tally(self) -> Tally:
-        """The tally of no images, with the names of the classes."""
+        """The tally of no images, with the class names."""
         empty = self._no_rows()
         truths = replace(empty["truths"], class_names=self.class_names, class_groups=self.class_groups)
         return match(empty["detections"], truths, self.protocol)
 
 
 def _class_groups(truths: Any, label: Mapping[str, int] | None) -> dict[int, str]:
-    """The group of each class, from the rows of the truths."""
+    """Collect the group of each class from the rows of the truths."""
     names = Names(label=label)
 
     def groups(table: Any) -> Any:
@@ -261,7 +261,7 @@ def _class_groups(truths: Any, label: Mapping[str, int] | None) -> dict[int, str
 
 
 def as_tally_row(tally: Tally, **more: Any) -> Any:
-    """A tally as a table of one row. `more`: values of further columns."""
+    """A tally as a table of one row. `more`: values of additional columns."""
     library = arrow.pyarrow()
     content = library.array([storage.to_bytes(tally)], library.large_binary())
     return library.table({"tally": content} | {name: library.array([value]) for name, value in more.items()})

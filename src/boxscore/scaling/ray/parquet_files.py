@@ -1,4 +1,4 @@
-"""Files, local or at an address, as datasets with our columns."""
+"""Files, local or at an address, as datasets with the column names of boxscore."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,18 +22,18 @@ _KINDS = {".parquet": "parquet", ".pq": "parquet", ".csv": "csv", ".json": "json
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Files:
-    """Files of one kind, and which of their columns is which."""
+    """Files of one format, and the names of their columns."""
 
     files: Sequence[str]
     kind: str
     columns: Mapping[str, str]
-    """The files' names for ours."""
+    """The files' column names, by boxscore's names."""
     box: Sequence[str]
-    """One column of lists, or one per number; none where masks are read."""
+    """One column of lists, or one column per number; empty if masks are read."""
     box_format: BoxFormat | None
-    """As the names of the box's columns tell it; None if it is one column."""
+    """The format that the names of the box's columns imply; None if it is one column."""
     is_beside: bool = False
-    """Whether boxes are beside keypoints: then they are given as xywh, whatever their format is."""
+    """Whether boxes are read besides keypoints: then they are converted to xywh, whatever their format is."""
 
     @classmethod
     def at(
@@ -45,8 +45,14 @@ class Files:
         box_format: BoxFormat | None = None,
         quiet: bool = False,
     ) -> "Files":
-        """The files that a path means; those of detections have scores. `shape`: what is read, `box`, `mask` or
-        `keypoints`; boxes are read beside keypoints, if there are any.
+        """Find the files of a path and the names of their columns.
+
+        Args:
+            path: A file, a folder or a pattern.
+            has_scores: Whether the files have detections.
+            shape: `box`, `mask` or `keypoints`; boxes are read besides keypoints, if the files have any.
+            box_format: The format of boxes; None: as the column names imply.
+            quiet: Without Ray's progress bars.
         """
         files = files_at(path)
         kind = _kind_of(files[0])
@@ -90,7 +96,7 @@ class Files:
         )
 
     def known_box_format(self, given: BoxFormat | None) -> BoxFormat:
-        """The format of the boxes, which must be given where the names of the columns don't tell it."""
+        """The format of the boxes; `InputError` if neither the column names nor `given` decides it."""
         box_format = self.box_format or given
         if self.is_beside and box_format is not None:
             return "xywh"
@@ -99,7 +105,7 @@ class Files:
         return box_format
 
     def dataset(self) -> Any:
-        """The rows under our names, each with the file that it comes from."""
+        """The rows with boxscore's column names, each with the file that it comes from."""
         try:
             rows = _read(self.kind, self.files, include_paths=True)
         except arrow.pyarrow().ArrowException as error:
@@ -110,7 +116,7 @@ class Files:
         return rows.map_batches(self.renamed, batch_format="pyarrow", batch_size=None)
 
     def renamed(self, table: Any) -> Any:
-        """The columns that are needed, under our names; the box as a list of four."""
+        """The needed columns, with boxscore's names; the box as one list column."""
         columns = {ours: table.column(name) for ours, name in self.columns.items()} | {"path": table.column("path")}
         if not self.box:
             return arrow.pyarrow().table(columns)
@@ -132,11 +138,11 @@ class Files:
 
 
 _FORMATS: Mapping[tuple[str, ...], BoxFormat] = {tables.CORNERS: "xyxyxyxy", **tables.BOXES}
-"""The formats that names of columns tell; corners first, as they have the names of others."""
+"""The formats that column names imply; corners first, because their names include the names of other formats."""
 
 
 def _box_columns(box_format: BoxFormat | None) -> Iterable[tuple[str, ...]]:
-    """The names that the columns of boxes in a format may have."""
+    """The possible column names of boxes in a format."""
     if not is_oriented(box_format):
         return _FORMATS
     return [tables.CORNERS] if box_format == "xyxyxyxy" else tables.TURNED_BOXES
@@ -152,7 +158,7 @@ def _read(kind: str, files: Sequence[str], **options: Any) -> Any:
 
 
 def files_at(path: str) -> list[str]:
-    """A file, those in a folder, or those that match a pattern, here or at an address; each once, in order."""
+    """The files of a path: a file, a folder or a pattern, local or at an address; distinct and sorted."""
     from pyarrow import fs
 
     arrow.pyarrow()

@@ -1,4 +1,4 @@
-"""Warnings about results that look like a mistake: the driver then reads some boxes, and only then."""
+"""Warnings about results that look like a mistake. Only for these, the driver reads some boxes."""
 
 import warnings
 from typing import Any
@@ -10,9 +10,9 @@ from boxscore.result.result import Result
 from boxscore.scaling.ray.job import Job
 
 _NUM_TRUTHS = 1000
-"""Rows of truths that are diagnosed, with the detections on their images."""
+"""Number of truths that are diagnosed, with the detections on their images."""
 _NUM_DETECTIONS = 100_000
-"""Of these, at most."""
+"""Maximum number of these detections."""
 
 
 def warn_if_suspicious(job: Job, result: Result, detections: Any, truths: Any) -> None:
@@ -28,7 +28,7 @@ def warn_if_suspicious(job: Job, result: Result, detections: Any, truths: Any) -
 
 
 def _read_some(job: Job, detections: Any, truths: Any) -> tuple[Any, Any]:
-    """Some truths, and the detections on their images; None if there are none, or they can't be read."""
+    """Read some truths, and the detections on their images; None without detections, or if reading fails."""
     try:
         rows = truths.limit(_NUM_TRUTHS).take_batch(_NUM_TRUTHS, batch_format="pyarrow")
         images = rows.column("image").unique()

@@ -1,4 +1,4 @@
-"""Tallies as datasets of Ray: tasks run on its workers, and rows go to their bins by its shuffle."""
+"""Tallies as Ray datasets: tasks run on Ray's workers, and its shuffle sends rows to their bins."""
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
@@ -12,14 +12,14 @@ from boxscore.scaling.ray.datasets import as_messages, messages_of
 from boxscore.scaling.ray.job import Job, as_tally_row, tallies_of
 
 DRAW_BYTES = 250
-"""Memory of a worker per detection while its bin is drawn."""
+"""Memory of a worker per detection while the curves of its bin are built."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RayTallyStore(TallyStore):
     """The tallies of all shards as a dataset, one row per shard.
 
-    It is None if there are neither detections nor truths: Ray can't group what has no rows.
+    `tallies` is None without detections and truths: Ray can't group an empty dataset.
     """
 
     job: Job
@@ -29,12 +29,12 @@ class RayTallyStore(TallyStore):
 
     @classmethod
     def of(cls, job: Job, tallies: Any | None) -> "RayTallyStore":
-        """A store with bins that fit in the memory of a worker."""
+        """Create a store with bins that fit in the memory of a worker."""
         return cls(job, tallies, max(1, job.memory // DRAW_BYTES))
 
     def map(self, task: Callable[[Tally], T]) -> list[T]:
-        """One result per shard."""
-        results = [task(self.job.empty_tally())]  # it has the names of the classes
+        """Run a task on the tally of each shard."""
+        results = [task(self.job.empty_tally())]  # for the class names
         if self.tallies is not None:
 
             def run(table: Any) -> Any:
@@ -44,16 +44,16 @@ class RayTallyStore(TallyStore):
         return results
 
     def reduce(self, bins: Bins, task: Callable[[int, Tally], Built], needed_again: Collection[int]) -> Reduced:
-        """One task per bin, after a shuffle; only the results come to this process, and rows one bin at a time."""
+        """Run one task per bin, after a shuffle. Only results come to this process; rows only one bin at a time."""
 
         def split(table: Any) -> Any:
-            """The detections of some shards by bin."""
+            """Split the detections of some shards by bin."""
             pieces = (piece for tally in tallies_of(table) for piece in bins.split(tally))
             rows = [as_tally_row(piece, bin=number) for number, piece in pieces]
             return arrow.pyarrow().concat_tables([*rows, as_tally_row(self.job.empty_tally(), bin=0).slice(1)])
 
         def run(table: Any) -> Any:
-            """What the task makes of a bin; with its rows, if they are needed again."""
+            """Run the task on a bin; return its result, and its rows if they are needed again."""
             number = table.column("bin")[0].as_py()
             rows = joined(list(tallies_of(table)))
             content = [storage.to_bytes(rows) if number in needed_again else None]
