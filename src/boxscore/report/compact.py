@@ -12,10 +12,10 @@ from boxscore.result.curves import Ints
 from boxscore.result.result import Result
 
 MAX_NAME_LENGTH = 200
-"""Longer names of classes and images are cut."""
+"""Maximum length of names of classes and images."""
 
 UNDEFINED = 65535
-"""A packed number that is undefined."""
+"""The packed value of an undefined number."""
 
 CURVE_STEPS = 65534
 """The resolution of packed precisions of a curve: steps per 1."""
@@ -25,13 +25,13 @@ SHOWN_STEPS = 10_000
 
 
 def shown_classes(result: Result, most: int) -> Ints:
-    """The indices of the classes that are shown: all, or the `most` with the most truths; ascending."""
+    """The indices of the shown classes: all, or the `most` with the most truths; ascending."""
     order = np.argsort(-result.per_class.num_truths, kind="stable")
     return np.sort(order[:most])
 
 
 def cut(name: str) -> str:
-    """The name, without its end if it is too long.
+    """The name, truncated if it is too long.
 
     >>> cut("dog"), len(cut("x" * 1000))
     ('dog', 200)
@@ -40,7 +40,7 @@ def cut(name: str) -> str:
 
 
 def rounded(value: float, digits: int = 6) -> float | None:
-    """A number with few digits, but enough to be shown with the same digits as in tables; None for NaN."""
+    """A number with few digits, but enough to show the same digits as tables; None for NaN."""
     if math.isnan(value):
         return None
     short = round(float(value), digits)
@@ -54,7 +54,7 @@ def column(values: Iterable[float]) -> list[float | None]:
 
 
 def packed(values: NDArray[Any], num_steps: int) -> str:
-    """Numbers from 0 to 1 in two bytes each, as base64; others are undefined."""
+    """Numbers from 0 to 1 in two bytes each, as base64; negative numbers and NaN are undefined."""
     samples = np.where(values >= 0, np.rint(values * num_steps), UNDEFINED)
     return base64.b64encode(samples.astype("<u2").tobytes()).decode()
 
@@ -62,8 +62,8 @@ def packed(values: NDArray[Any], num_steps: int) -> str:
 def thinned_curves(result: Result, num_bytes: int, most: int) -> dict[str, Any]:
     """Curves of the first area range within the largest limit, thinned until they fit: two bytes per sample, in base64.
 
-    Every threshold if there is room, else two of them, else the main one only; and every recall point, or every
-    second, and so on.
+    All thresholds if they fit, else two of them, else only the main one; and all recall points, or every second, and so
+    on.
     """
     protocol = result.protocol
     precision_TRK = result.curves.precision[:, :, :, 0, -1]

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def to_csv(comparison: "Comparison") -> str:
-    """One number per line: both models, class (empty: all), number, both values, difference, interval and p-value.
+    """CSV with one number per line: models, class (empty: all), number, both values, difference, interval and p-value.
 
     The last column says whether the p-value is an upper bound.
     """
@@ -27,7 +27,7 @@ def to_csv(comparison: "Comparison") -> str:
 
 
 def to_markdown(comparison: "Comparison") -> str:
-    """Two tables: every number, and the AP of every class, with both values, difference, interval and p-value."""
+    """Markdown with two tables: every number, and the AP of every class, with difference, interval and p-value."""
     return _tables(comparison, text.markdown, lambda change: change.cells(), markdown_table)
 
 
@@ -42,7 +42,7 @@ def _tables(
     cells: Callable[["Change"], list[str]],
     table: Callable[..., str],
 ) -> str:
-    """Both tables, with a column `model` where several models are compared with the first."""
+    """Both tables, with a column `model` if several models are compared with the first."""
     names = comparison.names
     is_one = len(names) == 2
     head = [escape(names[0]), escape(names[1]) if is_one else "value", "difference", "interval", "p"]

@@ -1,4 +1,4 @@
-"""The contents of an HTML report, in plain values that are small enough for one file."""
+"""The contents of an HTML report, as values for JSON that are small enough for one file."""
 
 import json
 import platform
@@ -33,31 +33,31 @@ NUM_BINS = 40
 """The number of bins of a score histogram."""
 
 NUM_LISTED = 50
-"""How many of the worst images and of the most frequent confusions are listed."""
+"""Number of the worst images, and of the most frequent confusions, that are listed."""
 
 MAX_BYTES = 1_000_000
-"""The most bytes of all contents, about as many as the chart library has; curves get what the rest leaves."""
+"""Maximum number of bytes of all contents, about the size of the chart library; curves use the remainder."""
 
 MAX_SAMPLES = 10_000_000
 """Curves with more samples than this, over classes, thresholds and areas, have no confidence intervals by default."""
 
 CURVE_BYTES = 500_000
-"""The most bytes of the curves of all models. With many classes there are fewer thresholds, then fewer points."""
+"""Maximum number of bytes of all curves. With many classes they have fewer thresholds, then fewer points."""
 
 MAX_CLASSES = 6_000
-"""The most classes in the tables of all models together. Of more, a model has those with the most truths."""
+"""Maximum number of classes in the tables of all models together; each model shows the classes with the most truths."""
 
 MIN_CLASSES = 50
-"""The classes that each model has at least, however many models there are."""
+"""Minimum number of classes per model, however many models are compared."""
 
 MAX_HISTOGRAMS = 400
-"""With more classes than this there is only the score histogram of all classes."""
+"""With more classes than this, only the score histogram of all classes is included."""
 
 MAX_EXTRA_ROWS = 200_000
-"""With more detections than this, resamples of numbers beside AP and recall take minutes."""
+"""With more detections than this, resampling numbers other than AP and recall takes minutes."""
 
 MAX_CONFUSED = 25
-"""With more classes than this the confusion matrix has only the most confused."""
+"""With more classes than this, the confusion matrix only has the most confused."""
 
 
 def describe(
@@ -68,7 +68,7 @@ def describe(
     explanation: Explanation | None = None,
     gallery: Gallery | None = None,
 ) -> dict[str, Any]:
-    """All that the page shows: one or more models, by name, their differences, the path to another number, pictures."""
+    """The contents of the page: one or more models, by name, their differences, the explanation, and pictures."""
     first = next(iter(results.values()))
     protocol = first.protocol
     titles = ", ".join(dict.fromkeys(result.protocol.title for result in results.values()))
@@ -108,7 +108,7 @@ def describe(
 
 
 def _notes(results: Iterable[Result], intervals: Mapping[str, Intervals], most: int) -> list[str]:
-    """Notes on what is left out, and where to find it."""
+    """Notes on omitted contents, and where to find them."""
     num_classes = max(len(result.per_class) for result in results)
     notes = []
     if num_classes > most:
@@ -125,7 +125,7 @@ def _notes(results: Iterable[Result], intervals: Mapping[str, Intervals], most: 
 
 
 def default_resamples(result: Result) -> int:
-    """The default number of resamples of a report: 1,000, or 0 where those would take minutes."""
+    """The default number of resamples of a report: 1,000, or 0 if they would take minutes, or are not supported."""
     protocol = result.protocol
     num_points = len(protocol.thresholds) * len(protocol.recall_points) * len(protocol.areas)
     is_slow = len(result.per_class) * num_points > MAX_SAMPLES
@@ -140,13 +140,13 @@ def _measure(measure: Measure, protocol: Protocol) -> dict[str, Any]:
 
 
 def _extra_measures(protocol: Protocol) -> list[dict[str, Any]]:
-    """The numbers beside AP and recall; none is of a size."""
+    """The numbers besides AP and recall, none of which is of an area range."""
     meaning = dict(meanings(protocol))
     return [{"name": name, "meaning": meaning[name], "is_size": False} for name in protocol.extra_names]
 
 
 def _model(result: Result, intervals: Intervals | None, first: Result, most: int) -> dict[str, Any]:
-    """A model without its curves. Class names that equal those of the first model are not repeated."""
+    """A model without its curves. Class names are omitted if they equal the first model's."""
     per_class, main = result.per_class, result.protocol.threshold_index(None)
     best = result.operating_points(iou=result.protocol.thresholds[main])
     shown = shown_classes(result, most)
@@ -204,7 +204,7 @@ def _intervals(intervals: Intervals, shown: Ints) -> dict[str, Any]:
 
 
 def _or_reason(make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """The analysis, or the reason why there is none: no inputs, or scores that are no probabilities."""
+    """The analysis, or the reason why it is missing: no inputs, or scores that are not probabilities."""
     try:
         return make()
     except InputError as error:
@@ -256,10 +256,10 @@ def _errors(errors: Errors) -> dict[str, Any]:
 
 
 def _confusion(confusion: Confusion) -> dict[str, Any]:
-    """The matrix, of many classes a part of it, with background last; and the most frequent confusions of all classes.
+    """The matrix, or a part of it, with background last; and the most frequent confusions of all classes.
 
     `names`: distinct names of the classes that occur; `shown` and the cells have indices into them. A cell has the
-    indices of both classes, the count, and its share of the row.
+    indices of both classes, the count, and its fraction of the row.
     """
     background = len(confusion.name)
     drawn = [*confusion.most_confused(MAX_CONFUSED), background]
@@ -288,7 +288,7 @@ def _confusion(confusion: Confusion) -> dict[str, Any]:
 
 
 def _distinct(name: str, label: int, num_of_name: Mapping[str, int]) -> str:
-    """The name of a class, with its label where classes share the name."""
+    """The name of a class, with its label if several classes share the name."""
     return name if num_of_name[name] == 1 else f"{name} ({label})"
 
 
@@ -312,9 +312,9 @@ def _comparison(comparison: Comparison, first: Result, most: int) -> dict[str, A
 
 
 def _difference(difference: Difference, first: Result, most: int) -> dict[str, Any]:
-    """The differences between two models. Class names that equal those of the first model are not repeated.
+    """The differences between two models. Class names are omitted if they equal the first model's.
 
-    Of very many classes those that changed most, with their names.
+    If there are very many classes, only the classes that changed most are included, with their names.
     """
     keys = ("num_truths", "first_true", "first_false", "second_true", "second_false", "gain")
     images = [[cut(row["name"]), *(row[key] for key in keys)] for row in difference.images.rows()[:NUM_LISTED]]

@@ -15,16 +15,16 @@ from boxscore.protocol.measures import quantity_of
 from boxscore.result.summary import ClassPoint, Interval, Summary, has_ap_50, plain
 
 MAX_TABLE_ROWS = 40
-"""The most rows of a LaTeX table on one page; longer tables are a `longtable`."""
+"""Maximum number of rows of a LaTeX table on one page; longer tables are a `longtable`."""
 
 
 def to_csv(
     summaries: Sequence[Summary], names: Sequence[str] | None = None, groups: Sequence[str | None] | None = None
 ) -> str:
-    """One number per line: class (empty: all), number, value (empty: undefined), and its confidence interval, if any.
+    """CSV with one number per line: class (empty: all), number, value (empty: undefined), and its confidence interval.
 
-    `names`: one per summary, for a column `detections`; `groups`: one per summary, for a column `slice` (empty: all
-    images). Without them there is no such column.
+    `names`: one per summary, adds a column `detections`. `groups`: one per summary, adds a column `slice` (empty: all
+    images). Columns of intervals are only added if the first summary has them.
     """
     ends = () if summaries[0].confidence is None else ("low", "high", "error")
     leading = {"detections": names, "slice": groups}
@@ -79,9 +79,9 @@ class _Style(NamedTuple):
 def to_markdown(
     summaries: Sequence[Summary], names: Sequence[str] | None = None, groups: Sequence[str | None] | None = None
 ) -> str:
-    """Two tables: the numbers, one row per summary, and the classes, one row per class and summary.
+    """Markdown with two tables: the numbers, one row per summary, and the classes, one row per class and summary.
 
-    Fractions with four digits; a dash is undefined. `names`: for a column `model`; `groups`: for a column `slice`.
+    Fractions have four digits; a dash is undefined. `names` adds a column `model`, `groups` a column `slice`.
     """
     style = _Style(text.markdown, str, text.fraction, str, markdown_table)
     return _tables(summaries, {"model": names, "slice": groups}, style)
@@ -90,7 +90,7 @@ def to_markdown(
 def to_latex(
     summaries: Sequence[Summary], names: Sequence[str] | None = None, groups: Sequence[str | None] | None = None
 ) -> str:
-    """The same tables for LaTeX's booktabs. AP and AR in percent with one digit, as papers have them.
+    """The tables of `to_markdown` for LaTeX's booktabs. AP and AR are in percent with one digit, as in papers.
 
     A table of many rows is a `longtable`, which continues on the next page.
     """
@@ -140,12 +140,12 @@ def _tables(summaries: Sequence[Summary], columns: Mapping[str, Sequence[str | N
 
 
 def _extra_names(summary: Summary) -> tuple[str, ...]:
-    """The numbers of each class beside AP and recall."""
+    """The names of the per-class numbers besides AP and recall."""
     return tuple(summary.per_class[0].extra) if summary.per_class else ()
 
 
 def _extra_value(style: _Style, name: str, value: float) -> str:
-    """Scores are as detectors have them, never in percent."""
+    """An extra number as text; scores are never in percent."""
     return text.fraction(value) if name.endswith("_score") else style.value(value)
 
 
@@ -156,9 +156,9 @@ def _cell(style: _Style, value: float, interval: Interval | None) -> str:
 def log_dict(
     summary: Summary, prefix: str = "", *, undefined: float | None = None, per_class: bool = True
 ) -> dict[str, float]:
-    """Flat floats with `prefix`: the numbers, and `ap/<class>`. Undefined numbers are `undefined`, or left out.
+    """Flat floats with `prefix`: the numbers, and `ap/<class>`. Undefined numbers become `undefined`, or are dropped.
 
-    Classes that share a name have their label appended.
+    Classes that share a name get their label appended.
     """
     shared = Counter(row.name for row in summary.per_class)
     classes = {

@@ -10,7 +10,7 @@ from boxscore.result.arrow import pyarrow
 
 
 def to_pandas(table: Table) -> Any:
-    """A `pandas.DataFrame`."""
+    """Convert a table to a `pandas.DataFrame`."""
     try:
         import pandas as pd
     except ImportError:
@@ -27,7 +27,7 @@ def to_pandas(table: Table) -> Any:
 
 
 def to_polars(table: Table) -> Any:
-    """A `polars.DataFrame`."""
+    """Convert a table to a `polars.DataFrame`."""
     try:
         import polars as pl
     except ImportError:
@@ -46,7 +46,7 @@ def to_polars(table: Table) -> Any:
 
 
 def to_arrow(table: Table) -> Any:
-    """A `pyarrow.Table`."""
+    """Convert a table to a `pyarrow.Table`."""
     pa = pyarrow()
 
     def convert(column: Column) -> Any:
@@ -61,7 +61,7 @@ def to_arrow(table: Table) -> Any:
 
 
 def to_lists(table: Table) -> dict[str, list[Any]]:
-    """Columns of plain values; None: missing.
+    """Convert columns to lists of Python values; None: missing.
 
     >>> to_lists({"ap": np.array([0.5, np.nan]), "truth": RowNumbers(np.array([3, -1]))})
     {'ap': [0.5, None], 'truth': [3, None]}

@@ -21,21 +21,21 @@ NUM_PICTURES = 24
 """The default number of pictures per model."""
 
 PICTURE_BYTES = 6_000_000
-"""The default of the most bytes of all pictures."""
+"""The default limit of the bytes of all pictures."""
 
 SIDES = (800, 640, 480, 360, 240)
-"""The longest sides that are tried until a picture has few enough bytes, in pixels."""
+"""The longest sides to try, in pixels, until a picture has few enough bytes."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Gallery:
-    """Which pictures a report has."""
+    """The choice of a report's pictures."""
 
     folder: ImageFolder
     num: int = NUM_PICTURES
-    """The most pictures per model."""
+    """Maximum number of pictures per model."""
     max_bytes: int = PICTURE_BYTES
-    """The most bytes of all pictures, shapes included."""
+    """Maximum number of bytes of all pictures, shapes included."""
 
     @classmethod
     def of(
@@ -44,7 +44,7 @@ class Gallery:
         num_pictures: int | None = None,
         picture_bytes: int | None = None,
     ) -> "Gallery | None":
-        """The gallery that was asked for; None without a folder."""
+        """Validate the options of a gallery; None without a folder."""
         given = {"num_pictures": num_pictures, "picture_bytes": picture_bytes}
         for name, value in given.items():
             if value is not None:
@@ -62,17 +62,17 @@ class Gallery:
 
 
 class _Wanted(NamedTuple):
-    """The images whose pictures one model has."""
+    """The images of which a model gets pictures."""
 
     drawer: Drawer
     images: list[int]
-    """The worst first."""
+    """Image ids, the worst first."""
 
 
 def describe_gallery(gallery: Gallery, results: Mapping[str, Result]) -> dict[str, Any]:
-    """Contents of the page: the images by name of their file, the pictures of each model, and the omissions.
+    """The pictures of the page: the images by id, the pictures of each model, and notes on omissions.
 
-    An image that several models have is in the file once. A warning says which files are missing or unreadable.
+    An image of several models is in the file once. Warn about files that are missing or unreadable.
     """
     wanted = {name: _wanted(result, gallery.num) for name, result in results.items() if result.inputs is not None}
     distinct = {image: each.drawer for each in wanted.values() for image in each.images}
@@ -116,7 +116,7 @@ class Problem(NamedTuple):
 
     name: str
     path: str | None
-    """Where its file is; None: it was not found."""
+    """The path of its file; None: not found."""
     why: str
 
 
@@ -138,7 +138,7 @@ def _photos(folder: ImageFolder, distinct: Mapping[int, Drawer]) -> tuple[dict[i
 def _fitted(
     image: int, photo: Photo, drawers: Mapping[str, Drawer], share: int
 ) -> tuple[dict[str, Any], dict[str, list[Any]]] | None:
-    """An image and its shapes per model, at the largest size that has few enough bytes; None if none has."""
+    """An image and its shapes per model, at the largest size that fits in `share` bytes; None if no size fits."""
     for longest in SIDES:
         jpeg, drawn = photo.as_jpeg(longest)
         name = next(iter(drawers.values())).name_of(image)
@@ -161,7 +161,7 @@ def _fitted(
 
 
 def plain_shape(shape: DrawnShape, size: tuple[int, int]) -> list[Any]:
-    """Kind, name of the class, score, lines, dots, x and y of the text, and whether it is filled."""
+    """A shape as a list: kind, class name, score, lines, dots, x and y of the text, and whether it is filled."""
     lines, dots, _ = shape.paths
     score = None if shape.score is None else rounded(shape.score)
     return [shape.kind, cut(shape.name), score, lines, dots, *label_position(shape, size), int(shape.is_area)]
@@ -187,7 +187,7 @@ def _without(left_out: Sequence[Any], images: str) -> str:
 
 
 def size_notes(names: Sequence[str], gallery: Gallery, images: str = "worst images") -> list[str]:
-    """A sentence on the pictures that are left out because of their size; none if there are none."""
+    """A sentence on the pictures that are dropped because of their size; empty without any."""
     if not names:
         return []
     return [

@@ -47,15 +47,15 @@ STYLES = ("style.css", "tables.css", "screens.css")
 """The styles of the page, in this order: rules for some screens come last."""
 
 PICTURE_SCRIPTS, PICTURE_STYLES = ("gallery.js",), ("gallery.css",)
-"""Scripts of pages with pictures."""
+"""Scripts and styles of pages with pictures."""
 
 
 def sample_intervals(
     results: Mapping[str, Result], resamples: int | None = None, **options: Any
 ) -> dict[str, Intervals]:
-    """The confidence intervals of each result, by name; without any where there are 0 resamples.
+    """Compute the confidence intervals of each result, by name; results with 0 resamples are omitted.
 
-    `resamples`: default: 1,000, or 0 where those would take minutes. `options`: those of `Result.intervals`.
+    `resamples`: default: 1,000, or 0 if they would take minutes. `options`: options of `Result.intervals`.
     """
     nums = {name: default_resamples(each) if resamples is None else resamples for name, each in results.items()}
     return {name: results[name].intervals(resamples=num, **options) for name, num in nums.items() if num}
@@ -96,14 +96,17 @@ def make_report(
     explanation: Explanation | None = None,
     gallery: Gallery | None = None,
 ) -> str | None:
-    """The HTML report on one or more models, by name; written to `path`, if given, and returned if not.
+    """Make the HTML report on one or more models.
 
-    All results must have one protocol, but for its `iou_type`.
-
-    `made_from`: descriptions of the inputs, such as the names of files. `intervals`: confidence intervals by the same
-    names; default: `sample_intervals`; an empty mapping: none. `comparison`: the differences between the models.
-    `explanation`: the path from the number of the first model to that of other rules. `gallery`: pictures of the worst
-    images.
+    Args:
+        results: Results by name. All must have one protocol, except for its `iou_type`.
+        path: File to write; None: return the text instead.
+        title: Title of the report.
+        made_from: Descriptions of the inputs, such as file names.
+        intervals: Confidence intervals by the same names; default: `sample_intervals`; an empty mapping: none.
+        comparison: The differences between the models.
+        explanation: The path from the number of the first model to its number under other rules.
+        gallery: Pictures of the worst images.
     """
     if not results:
         raise InputError("`results` must have at least one result; got none")
@@ -116,7 +119,7 @@ def make_report(
 
 
 def render(contents: Mapping[str, Any], chart_script: str, scripts: Sequence[str] = SCRIPTS) -> str:
-    """The page with these contents. `scripts`: files of the folder `page` that draw it.
+    """Render a page with these contents. `scripts`: files of the folder `page` that draw it.
 
     Text is embedded as JSON in a block that is not executed, or escaped. The content security policy allows the two
     scripts by their hashes; no other script, no evaluated code and no connection.
@@ -144,7 +147,7 @@ def render(contents: Mapping[str, Any], chart_script: str, scripts: Sequence[str
 
 
 def json_block(contents: Mapping[str, Any]) -> str:
-    """JSON in ASCII that neither opens nor closes an HTML element."""
+    """JSON in ASCII that can't open or close an HTML element."""
     plain = json.dumps(contents, allow_nan=False, separators=(",", ":"))
     for letter in "<>&":
         plain = plain.replace(letter, f"\\u{ord(letter):04x}")
@@ -157,7 +160,7 @@ def escaped(text: str) -> str:
 
 
 def _closed(script: str) -> str:
-    """The script, escaped so that it does not close its element."""
+    """The script, escaped so that it can't close its element."""
     return re.sub(r"</(?=script)", r"<\\/", script, flags=re.IGNORECASE)
 
 
@@ -166,5 +169,5 @@ def _hash(script: str) -> str:
 
 
 def page_file(name: str) -> str:
-    """A file of the page: the template, a script, a style."""
+    """Read a file of the page: the template, a script or a style."""
     return (files("boxscore.report") / "page" / name).read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""The image files of a dataset: where they are in a folder, and their pixels, by Pillow."""
+"""The image files of a dataset: their location in a folder, and their pixels, by Pillow."""
 
 import io
 import os
@@ -20,22 +20,22 @@ QUALITY = 82
 """The quality of JPEG files."""
 
 _FORMATS = ("JPEG", "PNG", "WEBP", "TIFF", "BMP", "GIF", "MPO", "AVIF", "HEIF", "JPEG2000", "PPM", "TGA", "DIB")
-"""Pillow's names of formats for photos. Others may start programs: PostScript is run by Ghostscript."""
+"""Pillow's names of photo formats. Other formats may start programs: PostScript is run by Ghostscript."""
 
 _BLOCK_PIXELS = 1 << 20
-"""Pixels of deep greys that are scaled at a time."""
+"""Number of pixels of deep greys that are scaled at a time."""
 
 
 @dataclass(frozen=True)
 class ImageFolder:
-    """A folder with image files, in subfolders, too. It is listed when a file is not at the path of its name."""
+    """A folder with image files, also in subfolders. It is only listed if a file is not at the path of its name."""
 
     path: Path
     _groups: dict[Any, dict[Any, list[str]]] = field(default_factory=dict)
 
     @classmethod
     def opened(cls, folder: str | os.PathLike[str]) -> "ImageFolder":
-        """The folder at a path, which must exist."""
+        """Open the folder at a path, which must exist."""
         if not isinstance(folder, str | os.PathLike):
             raise InputError(f"`image_folder` must be the path of a folder; got {type(folder).__name__}")
         path = Path(folder)
@@ -44,10 +44,10 @@ class ImageFolder:
         return cls(path)
 
     def find(self, image: int, name: str | None) -> Path | None:
-        """The file of an image: by its name, else by its id; None if there is none, or more than one.
+        """The file of an image: by its name, else by its id; None if no file matches, or more than one.
 
-        Of a name, the path counts first, then the name without folders, then the name without suffix. A file outside
-        of the folder is never found, nor is a link to one.
+        A name is compared as a path first, then without folders, then without suffix. Files outside of the folder are
+        never found, nor are links to them.
         """
         if name is None:
             return self._only(str(image), self._grouped(number_of).get(image, []))
@@ -61,7 +61,7 @@ class ImageFolder:
         return None
 
     def _only(self, name: str, found: list[str]) -> Path | None:
-        """The only file, or of several the only one whose path has the most folders in common with the name."""
+        """The only file; of several, the one whose path shares the most folders with the name, if that is unique."""
         ranked = sorted(found, key=lambda file: -_num_common(file, name))
         if not ranked or (len(ranked) > 1 and len({_num_common(file, name) for file in ranked[:2]}) == 1):
             return None
@@ -83,7 +83,7 @@ class ImageFolder:
                         yield relative
 
     def _has(self, file: str) -> bool:
-        """Whether a regular file is at a relative path; a link counts if it leads to one inside of the folder."""
+        """Whether a regular file is at a relative path; a link counts if its target is inside of the folder."""
         path = self.path / file
         if not os.path.isfile(path):  # noqa: PTH113 (a name may be too long for a file)
             return False
@@ -91,7 +91,7 @@ class ImageFolder:
 
     @cached_property
     def _real(self) -> str:
-        """The folder without links."""
+        """The path of the folder with links resolved."""
         return os.path.realpath(self.path)
 
     def _grouped(self, key: Callable[[str], Any]) -> dict[Any, list[str]]:
@@ -105,7 +105,7 @@ class ImageFolder:
 
 
 def _num_common(file: str, name: str) -> int:
-    """How many folders, counted from the file upwards, two paths have in common.
+    """Number of folders, counted from the file upwards, that two paths have in common.
 
     >>> _num_common("train/a/1.jpg", "data/a/1.jpg")
     1
@@ -125,12 +125,12 @@ class Photo(NamedTuple):
     pixels: Any
     """An image of Pillow, RGB."""
     size: tuple[int, int]
-    """Width and height that shapes refer to: as the truths have it, else as the file has."""
+    """Width and height that shapes refer to: from the truths, else from the file."""
     notes: tuple[str, ...] = ()
-    """A note for the reader, such as a size that differs."""
+    """Notes for the reader, such as a size that differs."""
 
     def cropped(self, left: float, top: float, right: float, bottom: float) -> "Photo":
-        """A part of the photo; its ends are in units of `size`, and whole numbers."""
+        """A part of the photo. The bounds are whole numbers, in units of `size`."""
         across, down = self.pixels.width / self.size[0], self.pixels.height / self.size[1]
         part = self.pixels.crop([round(end) for end in (left * across, top * down, right * across, bottom * down)])
         return self._replace(pixels=part, size=(int(right - left), int(bottom - top)))
@@ -153,16 +153,20 @@ def _resized(pixels: Any, size: tuple[int, int]) -> Any:
 
 
 class UnreadableImageError(Exception):
-    """An image file that can't be decoded. The text says why."""
+    """Raised for an image file that can't be decoded. The text gives the reason."""
 
 
 def read_photo(source: Any, size: tuple[int, int] | None, longest: int) -> Photo:
-    """The photo in a file, an image of Pillow, or an array (H, W), (H, W, 3) or (H, W, 4).
+    """Read the photo in a file, an image of Pillow, or an array (H, W), (H, W, 3) or (H, W, 4).
 
-    `size`: the width and height that the truths have. It decides whether the file is turned as its EXIF orientation
-    says: COCO's boxes refer to the pixels as they are stored, those of other tools to the image as it is displayed.
-    `longest`: no more pixels than this will be drawn in each direction, so a large JPEG need not be decoded in full.
-    Raises `UnreadableImageError`.
+    Args:
+        source: The path, image or array.
+        size: Width and height from the truths. They decide whether the file is rotated by its EXIF orientation: COCO's
+            boxes refer to the pixels as stored, boxes of other tools to the image as displayed.
+        longest: Maximum number of pixels that will be drawn in each direction; a large JPEG is not decoded in full.
+
+    Raises:
+        UnreadableImageError: The image can't be decoded.
     """
     Image = pillow("pictures")
     from PIL import UnidentifiedImageError
@@ -182,9 +186,9 @@ def read_photo(source: Any, size: tuple[int, int] | None, longest: int) -> Photo
             raise UnreadableImageError("is no image that Pillow can read") from None
         except OSError as error:
             raise UnreadableImageError(error.strerror or f"is damaged: {error}") from None
-        except ImportError:  # Ultralytics changes `Image.open`: it looks for more packages before it gives up
+        except ImportError:  # Ultralytics patches `Image.open` to try more packages
             raise UnreadableImageError("is no image that Pillow can read") from None
-        except (SyntaxError, ValueError, EOFError, MemoryError) as error:  # what decoders raise for damaged files
+        except (SyntaxError, ValueError, EOFError, MemoryError) as error:  # raised by decoders for damaged files
             if isinstance(error, InputError):
                 raise
             raise UnreadableImageError(f"is damaged: {error}") from None
@@ -226,7 +230,7 @@ def _decoded(opened: Any, size: tuple[int, int] | None, longest: int) -> Photo:
 
 
 def _check_pixels(opened: Any) -> None:
-    """Raise if a file has more pixels to decode than Pillow's limit."""
+    """Raise `UnreadableImageError` if a file has more pixels to decode than Pillow's limit."""
     from PIL import Image, ImageFile
 
     limit = Image.MAX_IMAGE_PIXELS
@@ -236,7 +240,7 @@ def _check_pixels(opened: Any) -> None:
 
 
 def _as_bytes(opened: Any) -> Any:
-    """Colours or greys of 8 bits; deeper greys are scaled from their least to their largest value."""
+    """The image with 8 bits per colour or grey; deeper greys are scaled from their smallest to their largest value."""
     if opened.mode in ("RGB", "L"):
         return opened
     if not opened.mode.startswith(("I", "F")):

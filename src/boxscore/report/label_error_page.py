@@ -28,13 +28,13 @@ NUM_CASES = 60
 """The default number of pictures."""
 
 MAX_ROWS = 5_000
-"""The most cases in the table of a page."""
+"""Maximum number of cases in the table of a page."""
 
 SIDES = (480, 360, 240)
-"""The longest sides that are tried until a picture has few enough bytes, in pixels."""
+"""The longest sides to try, in pixels, until a picture has few enough bytes."""
 
 LARGEST = 4096
-"""Images with more pixels than this in a direction are read smaller, before a part is cut out."""
+"""Images with more pixels than this in a direction are reduced before cropping."""
 
 MARGIN, LEAST = 0.6, 40
 """Margin around a case: a multiple of its longer side, and a minimum in pixels."""
@@ -42,13 +42,13 @@ MARGIN, LEAST = 0.6, 40
 SCRIPTS = ("elements.js", "tables.js", "sections.js", "theme.js", "label_errors.js")
 
 SHAPES = {"matched": "other truth", "missed": "truth in question", "false": "detection"}
-"""The shapes of a picture, which have the colours and dashes of a report's."""
+"""The shapes of a picture, with the colours and dashes of a report."""
 
 MARKS = {"missed": "label: ", "false": "suggested: "}
 
 
 def make_page(errors: LabelErrors, *, title: str, made_from: Mapping[str, str], gallery: Gallery | None) -> str:
-    """The page as HTML."""
+    """Render the page as HTML."""
     protocol = errors.results[0].protocol
     first = errors.first(MAX_ROWS)
     contents = {
@@ -77,7 +77,7 @@ def _plain_row(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _pictures(errors: LabelErrors, gallery: Gallery) -> dict[str, Any]:
-    """One picture per case: the part of its image around it."""
+    """One picture per case: the part of the image around it."""
     truths = errors.results[0].inputs_for("`label_errors`").truths
     share = gallery.max_bytes // max(1, min(gallery.num, len(errors)))
     problems: list[Problem] = []
@@ -115,7 +115,7 @@ def _read(path: Path, size: tuple[int, int] | None) -> Photo | Problem:
 
 
 def _item(errors: LabelErrors, row: int, photo: Photo, share: int) -> dict[str, Any] | None:
-    """A picture of at most `share` bytes; None if the smallest has more."""
+    """A picture of at most `share` bytes; None if even the smallest has more."""
     truths = errors.results[0].inputs_for("`label_errors`").truths
     unit = np.array(photo.size if truths.is_normalized else (1, 1), np.float64)
     window = _window(errors, row, photo.size, unit)

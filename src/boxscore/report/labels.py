@@ -8,7 +8,7 @@ from typing import NamedTuple
 from boxscore._support import text
 
 BASE_FAMILY = "DejaVu Sans"
-"""Part of matplotlib."""
+"""The default font of matplotlib, which includes it."""
 
 MISSING = "□"
 """Replaces a character that no installed font has."""
@@ -17,7 +17,7 @@ _UNFIT = ("emoji", "color", "last resort")
 """Words in the names of fonts that matplotlib can't draw, or that only have placeholders."""
 
 _LIKELY = ("cjk", "noto sans", "gothic", "hei", "sans")
-"""Words in the names of fonts that are tried first for characters that the base font lacks."""
+"""Words in the names of fonts that are tried first for characters missing in the base font."""
 
 
 class Labels(NamedTuple):
@@ -62,7 +62,7 @@ def printable(name: str) -> str:
 
 @functools.lru_cache(maxsize=64)
 def _fonts_for(letters: frozenset[str]) -> tuple[list[str], frozenset[str]]:
-    """The families that have these characters, and the characters that none has. Fonts are read only if needed."""
+    """The font families with these characters, and the characters that no font has. Fonts are read only if needed."""
     from matplotlib import font_manager
 
     families = [BASE_FAMILY]

@@ -1,7 +1,7 @@
 """A result in TensorBoard, Weights & Biases and MLflow: numbers, charts, the table of classes, the report.
 
-A client is recognised by its methods, so none is imported that the caller has not imported. All that is logged is made
-before the first of it is sent.
+A client is recognised by its methods, so none is imported that the caller has not imported. Everything is prepared
+before anything is sent.
 """
 
 import io
@@ -33,7 +33,7 @@ TARGETS = (
 """The supported targets, for messages."""
 
 _MLFLOW_BATCH = 1000
-"""The most metrics that MLflow takes in one request."""
+"""Maximum number of metrics in one request to MLflow."""
 
 _NOT_IN_MLFLOW = re.compile(r"[^/\w.\- :]")
 """Characters that MLflow refuses in the names of metrics."""
@@ -64,15 +64,15 @@ class LogOptions:
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class _Record:
-    """All that is logged of a result."""
+    """The contents to log of a result."""
 
     prefix: str
     step: int | None
     numbers: Mapping[str, float]
-    """With the prefix in their names, like all below."""
+    """Numbers by name; the name includes the prefix, as in all fields below."""
     figures: "Mapping[str, Figure]"
     table: Table
-    """The table of classes; without columns if it is not wanted."""
+    """The table of classes; without columns if it is not requested."""
     markdown: str
     """The table and the numbers."""
     html: str | None
@@ -107,7 +107,7 @@ def _find_client(target: Any, options: LogOptions) -> _Send:
     if isinstance(target, ModuleType):
         return _of_module(target, options)
     run_id = options.run_id
-    for attribute in ("experiment", "tracker"):  # of loggers of Lightning, and of trackers of Accelerate
+    for attribute in ("experiment", "tracker"):  # Lightning's loggers, Accelerate's trackers
         if (client := getattr(target, attribute, None)) is not None:
             run_id, target = run_id or getattr(target, "run_id", None), client
             break
@@ -128,7 +128,7 @@ def _find_client(target: Any, options: LogOptions) -> _Send:
 
 
 def _of_module(module: Any, options: LogOptions) -> _Send:
-    """The module of a client, which owns its run."""
+    """Choose the sending function for the module of a client, which owns its run."""
     if module.__name__ == "wandb":
         if module.run is None:
             raise InputError("`target` must have a run: call wandb.init() before logging to the module wandb")
@@ -136,7 +136,7 @@ def _of_module(module: Any, options: LogOptions) -> _Send:
     if module.__name__ == "mlflow":
 
         def find_run() -> tuple[Any, str]:
-            # A run begins where none is active, as with mlflow's own functions.
+            # Start a run if none is active, as mlflow's own functions do.
             run_id = options.run_id or (module.active_run() or module.start_run()).info.run_id
             return module.MlflowClient(), run_id
 
@@ -154,7 +154,7 @@ def _of_tensorboard(writer: Any, options: LogOptions) -> _Send:
 
 
 def _of_mlflow(find_run: Callable[[], tuple[Any, str]], options: LogOptions) -> _Send:
-    """`find_run`: a client and the id of a run, which may begin only now."""
+    """Validate the options for MLflow. `find_run`: returns a client and the id of a run, which may begin only then."""
     if options.table and find_spec("pandas") is None:
         raise InputError(
             "MLflow's tables need pandas: pip install 'boxscore[pandas]', or log without the table of classes,"
@@ -192,13 +192,13 @@ def _send_to_tensorboard(writer: Any, record: _Record) -> None:
 
 
 def _send_to_wandb(run: Any, record: _Record) -> None:
-    """All in one row of the history."""
+    """Log everything in one row of the history."""
     import wandb
-    from PIL import Image  # which matplotlib needs, too
+    from PIL import Image  # a dependency of matplotlib
 
     values: dict[str, Any] = {**record.numbers}
     for name, figure in record.figures.items():
-        # Of a figure wandb would ask whether it is pyplot, which nobody may have imported.
+        # For a figure, wandb would check whether it is pyplot, which may not be imported.
         values[name] = wandb.Image(Image.open(io.BytesIO(plots.rendered(figure, "png"))))
     if record.table:
         rows = list(map(list, zip(*to_lists(record.table).values(), strict=True)))
@@ -209,7 +209,7 @@ def _send_to_wandb(run: Any, record: _Record) -> None:
 
 
 def _send_to_mlflow(client: Any, run_id: str, record: _Record) -> None:
-    """Charts of a step are in a folder of it, as files have no steps; the table has a column for it, and grows."""
+    """Log to MLflow. Files have no steps: charts go to a folder per step, the table gets a column `step`, and grows."""
     from mlflow.entities import Metric
 
     now, names = int(time.time() * 1000), mlflow_names(record.numbers)
@@ -230,7 +230,7 @@ def _send_to_mlflow(client: Any, run_id: str, record: _Record) -> None:
 
 
 def mlflow_names(names: Iterable[str]) -> dict[str, str]:
-    """A distinct name for each that MLflow takes: other characters become underscores.
+    """A distinct valid name in MLflow for each name: invalid characters become underscores.
 
     >>> list(mlflow_names(["val/ap/cat", "val/ap/dog (big)", "val/ap/dog [big]"]).values())
     ['val/ap/cat', 'val/ap/dog _big_', 'val/ap/dog _big_ 2']
@@ -238,7 +238,7 @@ def mlflow_names(names: Iterable[str]) -> dict[str, str]:
     valid_of: dict[str, str] = {}
     used: set[str] = set()
     for name in names:
-        # A path in MLflow's eyes: no part of it is empty or only dots.
+        # MLflow treats a name as a path: no part of it may be empty or only dots.
         valid = "/".join(part if part.strip(".") else "_" for part in _NOT_IN_MLFLOW.sub("_", name).split("/"))
         unique = valid
         for number in count(2):

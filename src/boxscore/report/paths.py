@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from boxscore.data.geometry import Sketch
 
 TOLERANCE = 0.6
-"""A point is left out if the line without it is at most this many drawn pixels away."""
+"""A point is dropped if the line without it is at most this many drawn pixels away."""
 
 
 class Paths(NamedTuple):
@@ -24,8 +24,10 @@ class Paths(NamedTuple):
 
 
 def paths_of(sketch: Sketch, scale: Any, origin: Any = (0.0, 0.0)) -> Paths:
-    """The paths of a sketch. `scale`: drawn pixels per unit of the sketch, for x and y. `origin`: the left and top of
-    the picture, in units of the sketch.
+    """The paths of a sketch.
+
+    `scale`: drawn pixels per unit of the sketch, for x and y. `origin`: the left and top of the picture, in units of
+    the sketch.
 
     >>> square = np.array([[0.0, 0.0], [10.0, 0.0], [10.0, 10.0], [0.0, 10.0]])
     >>> paths_of(Sketch(outlines=[square]), (0.5, 0.5))
@@ -41,7 +43,7 @@ def paths_of(sketch: Sketch, scale: Any, origin: Any = (0.0, 0.0)) -> Paths:
 
 
 def simplified(points: NDArray[np.float64], *, is_closed: bool) -> NDArray[np.float64]:
-    """The points of a line without those that it hardly needs (Douglas and Peucker). Shape (P, 2).
+    """The points of a line without those that hardly change it (Douglas and Peucker). Shape (P, 2).
 
     >>> simplified(np.array([[0, 0], [1, 0.1], [2, 0], [2, 9.0]]), is_closed=False).tolist()
     [[0.0, 0.0], [2.0, 0.0], [2.0, 9.0]]
@@ -53,7 +55,7 @@ def simplified(points: NDArray[np.float64], *, is_closed: bool) -> NDArray[np.fl
     is_kept[[0, -1]] = True
     parts = [(0, len(line) - 1)]
     if is_closed:
-        # A closed line has no ends: it begins as two lines, to the point that is farthest from the first and back.
+        # A closed line has no ends: split it at the first point and at the point farthest from it.
         farthest = int(np.argmax(np.square(line - line[0]).sum(axis=1)))
         is_kept[farthest] = True
         parts = [(0, farthest), (farthest, len(line) - 1)]
@@ -74,7 +76,7 @@ def simplified(points: NDArray[np.float64], *, is_closed: bool) -> NDArray[np.fl
 def _distances(
     points: NDArray[np.float64], start: NDArray[np.float64], end: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """How far points are from a line; from its start, if it has no length."""
+    """The distances of points from a line; from its start, if the line has no length."""
     along, towards = end - start, points - start
     length = float(np.hypot(*along))
     if length == 0:

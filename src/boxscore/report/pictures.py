@@ -1,4 +1,4 @@
-"""Pictures: an image with its detections and truths, each drawn as what became of it.
+"""Pictures: an image with its detections and truths, each drawn by its verdict.
 
 A picture is an SVG file. The image is a JPEG inside of it, shapes are paths above it, in one group per kind: true,
 false, missed, matched, ignored. The report draws the same paths in the browser, where kinds can be hidden.
@@ -37,12 +37,12 @@ KINDS = {
     "missed": "truth not found",
     "false": "false positive",
 }
-"""The kinds of shapes, in the order of drawing, with their words."""
+"""The kinds of shapes in words, in the order of drawing."""
 
 LONGEST = 960
-"""The most pixels in each direction of a picture for a notebook."""
+"""Maximum width and height of a picture for a notebook, in pixels."""
 
-# Colours of Okabe and Ito, which colour-blind people can tell apart; dashes and marks say the same without colour.
+# Colours of Okabe and Ito, which colour-blind people can tell apart; dashes and marks give the same information.
 _STYLE = """
 .shape path{fill:none;stroke-width:2;stroke-linejoin:round;vector-effect:non-scaling-stroke}
 .shape .under{stroke:#000;stroke-opacity:.55;stroke-width:4}
@@ -61,7 +61,7 @@ text{font:600 12px system-ui,sans-serif}
 """The styles of an SVG file; page/gallery.css has the report's."""
 
 MARKS = {"true": "✓ ", "false": "✗ ", "missed": "missed "}
-"""Prefix of the class name, for readers who see no colours."""
+"""Prefixes of the class name, for readers who can't see colours."""
 
 
 class DrawnShape(NamedTuple):
@@ -72,7 +72,7 @@ class DrawnShape(NamedTuple):
     name: str
     """The name of its class."""
     score: float | None
-    """Of a detection."""
+    """The score of a detection; None for a truth."""
     paths: Paths
     is_area: bool
     """Whether the shape is filled, as masks are."""
@@ -88,8 +88,8 @@ class DrawnShape(NamedTuple):
 class Picture:
     """An image with its detections and truths. Notebooks show it; `svg` is its text.
 
-    Blue with a solid line: true positives. Orange and dashed: false positives. Yellow and dotted: truths not found.
-    Thin lines: white for the truths that were found, grey for what is ignored.
+    Blue and solid: true positives. Orange and dashed: false positives. Yellow and dotted: truths not found. Thin lines:
+    white for truths that were found, grey for ignored detections and truths.
     """
 
     name: str
@@ -98,21 +98,25 @@ class Picture:
     """In drawn pixels."""
     height: int
     jpeg: bytes
-    """The image itself."""
+    """The image, without shapes."""
     shapes: tuple[DrawnShape, ...]
-    """In the order of drawing."""
+    """The shapes, in the order of drawing."""
     notes: tuple[str, ...] = ()
-    """A note on the image's file, such as a size that differs."""
+    """Notes on the image's file, such as a size that differs."""
 
     def num(self, kind: str) -> int:
-        """How many shapes are of a kind: "true", "false", "missed", "matched" or "ignored"."""
+        """Number of shapes of a kind.
+
+        Args:
+            kind: "true", "false", "missed", "matched" or "ignored".
+        """
         if kind not in KINDS:
             raise InputError(f"`kind` must be one of {', '.join(KINDS)}; got {kind!r}")
         return sum(shape.kind == kind for shape in self.shapes)
 
     @property
     def title(self) -> str:
-        """The name of the image, and how many shapes are of which kind."""
+        """The name of the image, and the number of shapes per kind."""
         return f"{printable(self.name)}: {', '.join(self._counts())}"
 
     def _counts(self) -> list[str]:
@@ -150,7 +154,7 @@ class Picture:
         return base64.b64encode(self.jpeg).decode()
 
     def _legend(self) -> Iterator[str]:
-        """The kinds, each with its line and its count."""
+        """Yield the kinds, each with its line and its count."""
         left, y = 4, self.height + 17
         for kind, count in zip(("true", "false", "missed"), self._counts(), strict=True):
             paths = f'<path class="under" d="M{left} {y - 4}h28"/><path class="line" d="M{left} {y - 4}h28"/>'
@@ -161,7 +165,11 @@ class Picture:
         return self.svg
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the picture to an SVG file, completely or not at all."""
+        """Write the picture to an SVG file, completely or not at all.
+
+        Args:
+            path: The file, which must end in .svg.
+        """
         if Path(path).suffix.lower() != ".svg":
             raise InputError(f"`path` must end in .svg; got {os.fspath(path)!r}")
         write_file(Path(path), self.svg)
@@ -171,7 +179,7 @@ class Picture:
 
 
 def _group(shape: DrawnShape) -> str:
-    """The lines of a shape as elements of SVG."""
+    """The lines of a shape as SVG elements."""
     lines, dots, _ = shape.paths
     paths = f'<path class="under" d="{lines}"/><path class="line" d="{lines}" fill-rule="evenodd"/>' if lines else ""
     paths += f'<path class="under dots" d="{dots}"/><path class="dots" d="{dots}"/>' if dots else ""
@@ -180,7 +188,7 @@ def _group(shape: DrawnShape) -> str:
 
 
 def _words(shape: DrawnShape, size: tuple[int, int]) -> str:
-    """The text of a shape, which is above all shapes."""
+    """The text of a shape as an SVG element, drawn above all shapes."""
     if shape.kind in ("matched", "ignored"):
         return ""
     x, y = label_position(shape, size)
@@ -188,7 +196,7 @@ def _words(shape: DrawnShape, size: tuple[int, int]) -> str:
 
 
 def label_position(shape: DrawnShape, size: tuple[int, int]) -> tuple[int, int]:
-    """Where the text of a shape begins: above it, of a truth below it, as a detection may be at the same position.
+    """The position of a shape's text: above a detection, below a truth, because both may be at the same position.
 
     It is inside of the picture, whose width and height are `size`.
     """
@@ -202,13 +210,13 @@ def _escaped(words: str) -> str:
 
 
 def known_size(truths: Truths, image: int) -> tuple[int, int] | None:
-    """The width and height of an image, where the truths have them."""
+    """The width and height of an image, if the truths have them."""
     width, height = map(int, (truths.image_sizes or {}).get(image, (0, 0)))
     return (width, height) if min(width, height) > 0 else None
 
 
 class Drawer:
-    """The verdict of each row of a result, by image, ready to be drawn; `worst_images` has the same verdicts."""
+    """The verdict of each row of a result, by image, ready to be drawn; equal to the verdicts of `worst_images`."""
 
     def __init__(
         self, result: Result, *, score: float | None = None, iou: float | None = None, threads: int | None = None
@@ -230,7 +238,7 @@ class Drawer:
         return str(names.get(image, image))
 
     def shapes(self, image: int, size: tuple[int, int], drawn: tuple[int, int]) -> tuple[DrawnShape, ...]:
-        """The shapes of an image. `size`: the width and height that they refer to; `drawn`: the picture's."""
+        """The shapes of an image. `size`: the size that they refer to; `drawn`: the size of the picture."""
         scale = drawn if self.truths.is_normalized else (drawn[0] / size[0], drawn[1] / size[1])
         found, there = (rows.of(image) for rows in self._rows)
         shapes = [*self._detections(found, scale), *self._truths(there, scale)]
@@ -254,7 +262,7 @@ class Drawer:
         return self._names.get(label, str(label))
 
     def draw(self, image: int, photo: Photo, longest: int = LONGEST) -> Picture:
-        """The picture of an image."""
+        """Draw the picture of an image."""
         jpeg, drawn = photo.as_jpeg(longest)
         shapes = self.shapes(image, photo.size, drawn)
         name, notes = self.name_of(image), photo.notes
@@ -302,7 +310,7 @@ def draw_image(
     iou: float | None,
     threads: int | None,
 ) -> Picture:
-    """The picture of an image of a result, whose pixels are in a folder, or given."""
+    """Draw an image of a result. Its pixels are in a folder, or given."""
     if (image_folder is None) == (pixels is None):
         raise InputError("one of `image_folder` and `pixels` must be given, and not both")
     drawer = Drawer(result, score=score, iou=iou, threads=threads)
@@ -320,7 +328,7 @@ def draw_image(
 
 
 def _number_of(result: Result, image: int | str) -> int:
-    """The id of an image that was given by id or by name."""
+    """The id of an image, given by id or by name."""
     if isinstance(image, str):
         ids = [number for number, name in (result.image_names or {}).items() if name == image]
         if len(ids) != 1:
@@ -341,11 +349,16 @@ def draw(
     score: float | None = None,
     iou: float | None = None,
 ) -> Picture:
-    """A picture of one image with its detections and truths, for a notebook.
+    """Draw one image with its detections and truths, for a notebook. Needs `boxscore[pictures]`.
 
-    `image`: the path of a file, an image of Pillow, or an array of bytes (H, W, 3). `image_id`: which rows are drawn;
-    not needed if all rows are of one image. `score`: detections below it are left out; default: none are. `iou`: the
-    threshold of a match; 0.5, or the protocol's first threshold where it has no 0.5. Needs `boxscore[pictures]`.
+    Args:
+        image: The path of a file, an image of Pillow, or an array of bytes (H, W, 3).
+        detections: Detections.
+        truths: Truths.
+        image_id: The image whose rows are drawn; not needed if all rows are of one image.
+        protocol: A protocol or its name.
+        score: Detections below this score are not drawn; default: all are drawn.
+        iou: The threshold of a match; default: 0.5, or the protocol's first threshold if it has no 0.5.
 
     >>> import numpy as np
     >>> truths = Truths(image=[0, 0], label=[1, 1], box=[[2, 2, 20, 20], [30, 30, 50, 40]], class_names={1: "dog"})

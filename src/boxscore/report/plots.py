@@ -1,6 +1,6 @@
 """Charts by matplotlib for papers: one column wide, no titles, colours for colour-blind readers.
 
-`draw_…` functions draw plain values, `plot_…` functions a result. Each returns a `matplotlib.figure.Figure` that is
+`draw_…` functions draw values, `plot_…` functions draw a result. Each returns a `matplotlib.figure.Figure` that is
 independent of pyplot.
 """
 
@@ -68,13 +68,13 @@ _WIDTH, _HEIGHT = 3.4, 2.5
 """Size of a chart that fills a column of a paper, in inches."""
 
 _MAX_NUMBERED = 16
-"""The most classes of a matrix with numbers in its cells."""
+"""Maximum number of classes of a matrix with numbers in its cells."""
 
 _MAX_DRAWN = 100
-"""The most classes of a matrix; of more, the most confused: all 1,203 of LVIS would be an image of two gigapixels."""
+"""Maximum number of classes of a matrix; of more, the most confused: all 1,203 of LVIS take two gigapixels."""
 
 _MAX_LABEL, _MAX_NAME = 44, 26
-"""The most columns of a line's label, and of a class name on an axis."""
+"""Maximum width of a line's label, and of a class name on an axis, in columns of text."""
 
 _PER_COLUMN = 0.055
 """Inches per column of small text."""
@@ -90,11 +90,11 @@ class Line(NamedTuple):
 
     label: str
     precision: Floats
-    """At the recall points. Shape (R,)."""
+    """Precision at the recall points. Shape (R,)."""
 
 
 def _drawn(draw: Callable[Parameters, "Figure"]) -> Callable[Parameters, "Figure"]:
-    """The function, drawing in the style of this module."""
+    """Decorate a function to draw in the style of this module."""
 
     @functools.wraps(draw)
     def drawn(*arguments: Parameters.args, **options: Parameters.kwargs) -> "Figure":
@@ -111,7 +111,7 @@ def check_matplotlib() -> None:
 
 
 def style() -> Any:
-    """A context in which matplotlib draws in the style of this module, whatever the settings of the user."""
+    """A context in which matplotlib draws in the style of this module, whatever the user's settings."""
     check_matplotlib()
     import matplotlib as mpl
 
@@ -122,9 +122,9 @@ def style() -> Any:
 
 @_drawn
 def draw_pr(recall_points: Sequence[float], lines: Sequence[Line], *, is_ordered: bool) -> "Figure":
-    """Precision-recall curves; sequential colours if the lines are ordered, else distinct colours.
+    """Draw precision-recall curves; in sequential colours if the lines are ordered, else in distinct colours.
 
-    Of more lines than there are distinct colours, all but the last are grey and have no label.
+    If there are more lines than distinct colours, all but the last are grey and unlabelled.
     """
     import matplotlib as mpl
 
@@ -149,14 +149,14 @@ def draw_pr(recall_points: Sequence[float], lines: Sequence[Line], *, is_ordered
 
 
 def _add_legend(axes: "Axes", families: Sequence[str], **position: Any) -> None:
-    """A legend in these fonts; dollar signs are not read as formulas."""
+    """Add a legend in these fonts; dollar signs are not read as formulas."""
     legend = axes.legend(prop={"family": list(families), "size": _STYLE["legend.fontsize"]}, **position)
     for label in legend.get_texts():
         label.set_parse_math(False)
 
 
 def plot_pr(result: "Result", *, iou: float | None = None, classes: Sequence[str] | None = None) -> "Figure":
-    """Precision over recall: the mean over classes at each IoU threshold.
+    """Plot precision over recall: the mean over classes at each IoU threshold.
 
     With `classes`, one line per class at `iou`; with only `iou`, one line per class and one for their mean.
     """
@@ -175,9 +175,9 @@ def plot_pr(result: "Result", *, iou: float | None = None, classes: Sequence[str
 
 
 def draw_models(results: Mapping[str, "Result"], *, iou: float | None = None) -> "dict[str, Figure]":
-    """Two charts of several models: precision over recall at one IoU threshold, and AP by IoU threshold.
+    """Draw two charts of several models: precision over recall at one IoU threshold, and AP by IoU threshold.
 
-    `iou`: one of the protocol's thresholds; 0.5, or the first where there is no 0.5.
+    `iou`: one of the protocol's thresholds; default: 0.5, or the first if it has no 0.5.
     """
     check_alike(result.protocol for result in results.values())
     protocol = next(iter(results.values())).protocol
@@ -194,7 +194,7 @@ def draw_models(results: Mapping[str, "Result"], *, iou: float | None = None) ->
 
 
 def _mean_line(result: "Result", t: int) -> Line:
-    """The mean over classes with truths at the t-th threshold."""
+    """The mean over classes with truths, at the t-th threshold."""
     threshold = result.protocol.thresholds[t]
     precision_RK = result.curves.precision[t, :, :, 0, -1]
     label = f"{result.protocol.similarity} {threshold:.2f} (AP {text.fraction(result.per_threshold[threshold])})"
@@ -213,7 +213,7 @@ def _class_line(result: "Result", name: str, t: int) -> Line:
 
 
 def plot_sizes(result: "Result") -> "Figure":
-    """AP and AR of each area range."""
+    """Plot AP and AR of each area range."""
     names = [area.name for area in result.protocol.areas]
     last = len(result.protocol.limits) - 1
     every = tuple(range(len(result.protocol.thresholds)))
@@ -232,10 +232,10 @@ def plot_sizes(result: "Result") -> "Figure":
 
 
 def plot_all(result: "Result", names: Sequence[str] | None = None) -> "dict[str, Figure]":
-    """Charts by the names of their files. `names`: keys of `CHARTS` to draw; None: all that the result has data for.
+    """Plot charts by name. `names`: keys of `CHARTS`; None: all that the result has data for.
 
-    Without `inputs` there are neither errors nor confusion, with scores outside 0 to 1 there is no calibration, and
-    without verdicts there is nothing about scores.
+    Errors and confusion need `inputs`, calibration needs scores from 0 to 1, and both calibration and scores need
+    verdicts.
     """
     draw: dict[str, Callable[[], Figure]] = {
         "pr": lambda: plot_pr(result),
@@ -262,7 +262,7 @@ def _possible_charts(result: "Result") -> list[str]:
 
 @_drawn
 def draw_ap_of_models(per_threshold: Mapping[str, Mapping[float, float]], similarity: str = "IoU") -> "Figure":
-    """AP at each IoU threshold, one line per model."""
+    """Draw AP at each IoU threshold, one line per model."""
     labels, families, longest = fit_labels(list(per_threshold), _MAX_LABEL)
     figure, axes = _figure(_WIDTH + _PER_COLUMN * (longest + 6), _WIDTH * 0.8)
     for i, values in enumerate(per_threshold.values()):
@@ -277,7 +277,7 @@ def draw_ap_of_models(per_threshold: Mapping[str, Mapping[float, float]], simila
 
 @_drawn
 def draw_ap_by_iou(per_threshold: Mapping[float, float], similarity: str = "IoU") -> "Figure":
-    """AP at each IoU threshold, and their mean."""
+    """Draw AP at each IoU threshold, and the mean."""
     figure, axes = _figure()
     thresholds, values = list(per_threshold), list(per_threshold.values())
     axes.plot(thresholds, values, color=_BLUE, marker="o", markersize=3)
@@ -292,7 +292,7 @@ def draw_ap_by_iou(per_threshold: Mapping[float, float], similarity: str = "IoU"
 
 @_drawn
 def draw_sizes(names: Sequence[str], ap: Sequence[float], ar: Sequence[float]) -> "Figure":
-    """AP and AR of each area range, side by side."""
+    """Draw AP and AR of each area range, side by side."""
     figure, axes = _figure()
     position = np.arange(len(names))
     for offset, values, color, label in ((-0.2, ap, _BLUE, "AP"), (0.2, ar, _ORANGE, "AR")):
@@ -309,7 +309,7 @@ def draw_sizes(names: Sequence[str], ap: Sequence[float], ar: Sequence[float]) -
 
 @_drawn
 def draw_scores(scores: Scores) -> "Figure":
-    """Histograms of the scores of true and false positives, and the threshold with the best F1."""
+    """Draw histograms of the scores of true and false positives, and the threshold with the best F1."""
     figure, axes = _figure()
     for values, color, label in (
         (scores.num_false, _RED, "false positives"),
@@ -330,9 +330,9 @@ def draw_scores(scores: Scores) -> "Figure":
 
 @_drawn
 def draw_confusion(confusion: Confusion) -> "Figure":
-    """The confusion matrix: shades are fractions of a row, on a square-root scale; with few classes, also numbers.
+    """Draw the confusion matrix: shades are fractions of a row, on a square-root scale; with few classes, also numbers.
 
-    Of very many classes the most confused are drawn.
+    If there are very many classes, only the most confused are drawn.
     """
     from matplotlib.colors import PowerNorm
 
@@ -374,7 +374,7 @@ def _ink_on(color: Any) -> str:
 
 @_drawn
 def draw_errors(errors: Errors) -> "Figure":
-    """Bars of the AP that fixing each type of error would add, with the number of errors."""
+    """Draw bars of the AP gained by fixing each type of error, with the number of errors."""
     figure, axes = _figure()
     rows = list(errors.rows())
     gains = np.nan_to_num([gain for _, _, gain in rows])
@@ -396,7 +396,7 @@ def draw_errors(errors: Errors) -> "Figure":
 
 @_drawn
 def draw_calibration(calibration: Calibration) -> "Figure":
-    """The reliability diagram: precision over score, and the number of detections."""
+    """Draw the reliability diagram: precision over score, and the number of detections."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(_WIDTH, _WIDTH), layout="constrained")
@@ -428,7 +428,7 @@ def draw_calibration(calibration: Calibration) -> "Figure":
 
 
 def save(figures: Mapping[str, "Figure"], folder: str | Path) -> list[Path]:
-    """Write the charts as PNG and PDF to a folder, which is created if needed; the paths of the files.
+    """Write the charts as PNG and PDF to a folder, which is created if needed; return the paths of the files.
 
     All charts are rendered before the first is written.
     """
@@ -447,9 +447,9 @@ def save(figures: Mapping[str, "Figure"], folder: str | Path) -> list[Path]:
 
 
 def rendered(figure: "Figure", kind: str) -> bytes:
-    """The content of a file of a chart, one of `FORMATS`, drawn within `style`."""
+    """Render a chart to the content of a file, in one of `FORMATS`. Call it within `style`."""
     output = io.BytesIO()
-    # Without a date, so that the same chart gives the same file.
+    # Omit the date, so that files are reproducible.
     figure.savefig(output, format=kind, metadata={"CreationDate": None} if kind == "pdf" else None)
     return output.getvalue()
 

@@ -1,4 +1,4 @@
-"""Connections that no client can hold open for nothing: time limits, and a limit on their number."""
+"""Connections with time limits, and a limit on their number, so that clients can't hold them open for nothing."""
 
 import asyncio
 from typing import Any
@@ -6,21 +6,22 @@ from typing import Any
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 MAX_CONNECTIONS = 100
-"""How many connections are open at once. The lowest default for the open files of a process is 256, on macOS."""
+"""Maximum number of open connections. The lowest default limit of open files per process is 256, on macOS."""
 MAX_ACCEPTED = 16
-"""How many connections asyncio accepts at once. It does so a few times before the first of them can be ended."""
+"""Number of connections that asyncio accepts at once; it repeats this a few times before the first can be closed."""
 REQUEST_SECONDS = 10.0
-"""How long a client may take to send a request, from the connection or the last response on."""
+"""Time limit for sending a request, from the connection or the last response on."""
 RESPONSE_SECONDS = 120.0
-"""How long it may leave a response unread. A system takes the next bytes when a third of its buffer is free, which can
-take half a minute on a slow line."""
+"""Time limit for reading a response. A system takes the next bytes when a third of its buffer is free, which can take
+half a minute on a slow line.
+"""
 
 
 class LimitedProtocol(H11Protocol):
-    """An HTTP connection that ends when its client neither asks nor reads.
+    """An HTTP connection that is closed if its client neither completes a request nor reads a response.
 
-    uvicorn closes a connection that is silent after a response. It waits forever for the rest of a request whose first
-    bytes came, and for a client that does not read, and it accepts any number of connections.
+    uvicorn closes a connection that is silent after a response. But it waits forever for the rest of an incomplete
+    request, and for a client that does not read, and it accepts any number of connections.
     """
 
     def __init__(self, *args: Any, **settings: Any) -> None:
@@ -32,16 +33,16 @@ class LimitedProtocol(H11Protocol):
 
     @property
     def _unread(self) -> int:
-        """Bytes of responses that the client has not taken yet."""
+        """Number of response bytes that the client has not read yet."""
         return int(self.transport.get_write_buffer_size())
 
     @property
     def _is_computing(self) -> bool:
-        """Whether a request came whole, and its response is being made."""
+        """Whether a complete request has arrived, and its response is in progress."""
         return self.cycle is not None and not self.cycle.response_complete
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Start the timer. If there are too many connections, end the one that has waited longest for a request."""
+        """Start the timer. If there are too many connections, close the one that has waited longest for a request."""
         super().connection_made(transport)
         self._waits_since = self._last_change = self.loop.time()
         self._timer = self.loop.call_later(REQUEST_SECONDS, self._check)
@@ -57,12 +58,12 @@ class LimitedProtocol(H11Protocol):
         super().connection_lost(exc)
 
     def on_response_complete(self) -> None:
-        """Wait for the next request from now on."""
+        """Restart the wait for the next request."""
         self._waits_since = self.loop.time()
         super().on_response_complete()
 
     def _check(self) -> None:
-        """End the connection if its client has neither completed a request nor read from a response for too long."""
+        """Close the connection if its client has neither completed a request nor read from a response for too long."""
         state, now = (self.cycle, self._unread), self.loop.time()
         is_making = self._is_computing and not self._unread
         if is_making or state != self._last_state:
@@ -73,5 +74,5 @@ class LimitedProtocol(H11Protocol):
         self._timer = self.loop.call_later(REQUEST_SECONDS, self._check)
 
     def _abort(self) -> None:
-        self.connections.discard(self)  # which `connection_lost` would do later
+        self.connections.discard(self)  # `connection_lost` would do it later
         self.transport.abort()

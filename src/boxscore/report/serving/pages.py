@@ -1,6 +1,6 @@
 """The pages that are served: the overview of all runs, the report of a result, the comparison of two.
 
-Reports are those of `boxscore.report`, with links to their neighbours. They are cached until a file changes.
+Reports come from `boxscore.report`, with links to their neighbours. They are cached until a file changes.
 """
 
 import hashlib
@@ -27,9 +27,9 @@ from boxscore.report.html import STYLES, escaped, json_block, page_file, render,
 from boxscore.report.serving.runs import MAX_JSON_BYTES, MAX_RESULT_BYTES, Entry, Run, RunFolder, unit_of
 
 MAX_PAGES = 16
-"""How many reports are cached; each has about 2 MB."""
+"""Maximum number of cached reports; each has about 2 MB."""
 SHARED_SCRIPTS = ("elements.js", "sections.js", "tables.js", "charts.js", "theme.js")
-"""The scripts of the report that the overview is made of, too."""
+"""The scripts of the report that the overview uses, too."""
 OWN_SCRIPTS = ("run_data.js", "run_chart.js", "run_tables.js", "compare_bar.js", "live.js")
 DOCUMENT_SCRIPTS = ("document.js",)
 
@@ -56,7 +56,7 @@ class ListedEntry(NamedTuple):
 
     @property
     def title(self) -> str:
-        """The run and what distinguishes the result in it."""
+        """The run, and the label of the result in it."""
         return f"{self.run.name}, {self.entry.label}"
 
 
@@ -84,7 +84,7 @@ class Pages:
         return self._lock.locked()
 
     def data(self) -> str:
-        """All that the overview shows, in JSON. A folder that can't be read is a reason, not a number."""
+        """The data of the overview, in JSON. If the folder can't be read, it has the reason instead of numbers."""
         try:
             runs = self._folder.scan()
         except InputError as error:
@@ -95,7 +95,7 @@ class Pages:
             return self._data[1]
 
     def _plain(self, runs: Sequence[Run], problem: str | None = None) -> dict[str, Any]:
-        """Contents of the overview, as JSON takes them."""
+        """Contents of the overview, as values for JSON."""
         measures = list(dict.fromkeys(name for run in runs for entry in run.entries for name in entry.numbers))
         return {
             "folder": self._title,
@@ -108,11 +108,11 @@ class Pages:
         }
 
     def overview(self) -> str:
-        """The page of all runs."""
+        """Render the page of all runs."""
         return _shell(f"{self._title} – boxscore", "runs.js", self.data())
 
     def report(self, name: str) -> Page:
-        """The report of a result; for a file with numbers only, these. `NotFoundError` if the result does not exist."""
+        """Render the report of a result, or a page of numbers if the file has only these. Raise `NotFoundError`."""
         found = self._find(name)
         if found.entry.document is not None:
             return Page(_shell(found.title, "document.js", json_block(_document(found))), is_report=False)
@@ -120,7 +120,7 @@ class Pages:
         return self._cached([found], links, lambda: self._report(found, links))
 
     def comparison(self, first: str, second: str) -> Page:
-        """The report that compares two results; `InputError` says why they can't be compared."""
+        """Render the comparison of two results; `InputError` gives the reason if they can't be compared."""
         listed = [self._find(first), self._find(second)]
         if listed[0].entry.id == listed[1].entry.id:
             raise InputError(f"{listed[0].title}: choose two different results to compare")
@@ -128,7 +128,7 @@ class Pages:
         return self._cached(listed, links, lambda: self._comparison(listed, links))
 
     def _find(self, name: str) -> ListedEntry:
-        """By id among all that was found on disk: an id is never used as a path."""
+        """Find a result by id among the files on disk: an id is never used as a path."""
         for run in self._folder.scan():
             for index, entry in enumerate(run.entries):
                 if entry.id == name:
@@ -136,7 +136,7 @@ class Pages:
         raise NotFoundError(f"{name}: there is no such result; it may have been removed, or can't be read")
 
     def _cached(self, listed: Sequence[ListedEntry], links: Links, make: Callable[[], str]) -> Page:
-        """The page of these files, as they are now, with these links."""
+        """The page of these files in their current state, with these links; rendered if it is not cached."""
         key = json.dumps([[(each.entry.id, each.entry.stamp) for each in listed], links])
         with self._lock:
             if key not in self._pages:
@@ -174,7 +174,7 @@ def _address(entry: Entry) -> str:
 
 
 def _neighbours(found: ListedEntry) -> list[tuple[str, str]]:
-    """Links to the results before and after it."""
+    """Links to the previous and the next result."""
     entries, index = found.run.entries, found.number
     before = [(f"← {each.label}", _address(each)) for each in entries[max(index - 1, 0) : index]]
     return before + [(f"{each.label} →", _address(each)) for each in entries[index + 1 : index + 2]]
@@ -191,7 +191,7 @@ def _rendered(title: str, contents: Mapping[str, Any], links: Links) -> str:
 
 
 def _run(run: Run) -> dict[str, Any]:
-    """Plain values of a run, in few bytes."""
+    """A run as compact values for JSON."""
     return {
         "name": cut(run.name),
         "results": [
@@ -236,13 +236,13 @@ def _plain(value: Any) -> float | None:
 
 
 def message(title: str, why: str) -> str:
-    """Page with the reason why another one can't be shown."""
+    """Render a page with the reason why another one can't be shown."""
     data = {"title": title, "links": [_HOME], "problem": text.lines(why)}
     return _shell(title, "document.js", json_block(data))
 
 
 def _shell(title: str, script: str, data: str) -> str:
-    """A page of a script and its data, in JSON."""
+    """Render a page from a script and its data, in JSON."""
     return Template(own_file("shell.html")).substitute(
         title=escaped(title),
         script=script,
@@ -272,10 +272,10 @@ def _closed(scripts: Sequence[str]) -> str:
 
 @cache
 def asset_tag() -> str:
-    """Changes when a script or a style does, so that no browser shows an old one."""
+    """A hash of all scripts and styles, so that browsers don't show old ones."""
     return hashlib.sha256("".join(content for content, _ in assets().values()).encode()).hexdigest()[:12]
 
 
 def own_file(name: str) -> str:
-    """A file of the overview."""
+    """Read a file of the overview."""
     return (files("boxscore.report.serving") / "page" / name).read_text(encoding="utf-8")

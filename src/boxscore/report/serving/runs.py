@@ -1,6 +1,6 @@
 """Runs on disk: every folder with results is a run. A file is read again only when it has changed.
 
-    runs/                    the folder that is served; with results of its own it is a run, too
+    runs/                    the served folder; if it contains results, it is a run, too
     ├── yolo-a/              a run
     │   ├── epoch_000.boxscore       `Result.save`: numbers, report, comparison
     │   └── epoch_001.boxscore
@@ -8,8 +8,8 @@
         ├── epoch_000.tally          `Tally.save`: the same
         └── epoch_001.json           `boxscore eval --json`: numbers and classes
 
-The first bytes of a file decide what it is. Other files are left alone. Numbers are computed from the tally of a file,
-as in its report; the numbers in its header are not shown.
+The first bytes of a file decide its kind. Other files are ignored. Numbers are computed from the tally of a file, as in
+its report; the numbers in its header are not shown.
 """
 
 import contextlib
@@ -34,23 +34,24 @@ from boxscore.result import blocks, saved_results, storage
 from boxscore.result.result import Result
 
 MAX_DEPTH = 4
-"""How many folders below the served one are searched."""
+"""Maximum depth of searched folders below the served one."""
 LONG_SCAN = 0.2
-"""Seconds from which on a scan takes long."""
+"""Duration in seconds from which on scans are made less often."""
 SUFFIX = ".boxscore"
-"""A file of this name is meant to be a saved result, whatever is in it."""
+"""A file with this suffix is expected to be a saved result, whatever its content."""
 NUM_FIRST_BYTES = 4096
-"""How many bytes of a file are read to recognise its kind."""
+"""Number of bytes that are read to recognise the kind of a file."""
 MAX_JSON_BYTES, MAX_RESULT_BYTES = 16_000_000, 512_000_000
-"""How large a file may be; of a saved result, the header may be as large as a JSON file. JSON takes ten times as much
-memory, and has a megabyte with a thousand classes; a saved result takes about three times as much, and has 20 bytes per
-detection."""
+"""Maximum file sizes; the header of a saved result may be as large as a JSON file. JSON takes ten times its size in
+memory, and has a megabyte with a thousand classes; a saved result takes about three times its size, and has 20 bytes
+per detection.
+"""
 READ_SECONDS = 1.0
-"""How long one scan reads new files; the others are read by the next scans. COCO val2017 takes some 50 ms."""
+"""Time limit for reading new files in one scan; the next scans read the rest. COCO val2017 takes some 50 ms."""
 
 Kind = Literal["result", "tally", "json"]
 Stamp = tuple[int, int, int]
-"""Time of the last change in nanoseconds, size and inode: another stamp, another content."""
+"""Time of the last change in nanoseconds, size, and inode: if the stamp changes, so did the content."""
 
 _UNIT_AND_STEP = re.compile(r"(?i)(?<![a-z])(epoch|ep|step|iteration|iter)[ _.=-]*(\d{1,18})(?!\d)")
 _LAST_NUMBER = re.compile(r"(?:^|[ _.=-])(\d{1,18})$")
@@ -61,22 +62,22 @@ class Entry:
     """One result of a run."""
 
     id: str
-    """The path below the served folder; of several results in one file with "#" and an index."""
+    """The path below the served folder; if a file has several results, with "#" and an index."""
     path: Path
     stamp: Stamp
     kind: Kind
     name: str | None
     """The name of the model, if the file has one."""
     step: int | None
-    """From the file, else from its name; None: neither has one."""
+    """The step in the file, else in its name; None: unknown."""
     time: datetime
-    """When it was saved, else when the file was last changed."""
+    """The time of saving, else of the last change of the file."""
     numbers: Mapping[str, float]
     title: str
     """The title of the protocol."""
     comparable: str
     document: Mapping[str, Any] | None = None
-    """The JSON of `boxscore eval`, where the file is that."""
+    """The JSON of `boxscore eval`, if the file is of that kind."""
 
     @property
     def label(self) -> str:
@@ -86,7 +87,7 @@ class Entry:
         return f"{unit_of(self.path)} {self.step}"
 
     def load(self) -> Result:
-        """The result itself; `InputError` for a file that has only numbers, or has been changed since."""
+        """Load the result; `InputError` for a file that has only numbers, or has changed since."""
         if self.kind == "json":
             raise InputError(f"{self.path.name}: has numbers only; a report needs a file of `Result.save`")
         result = load_result(self.path)
@@ -100,7 +101,7 @@ class Entry:
 
 
 class Unreadable(NamedTuple):
-    """A file that should be a result, and why it is not."""
+    """A file that should be a result, and the reason why it can't be read."""
 
     id: str
     why: str
@@ -111,11 +112,11 @@ class Run:
     """The results of one folder, by step, then by name."""
 
     name: str
-    """The path of the folder below the served one; of that one, its own name and a slash, which no other has."""
+    """The path of the folder below the served one; for the served one, its name and a slash, which no other run has."""
     entries: tuple[Entry, ...]
     unreadable: tuple[Unreadable, ...]
     num_waiting: int = 0
-    """Files that are not read yet."""
+    """Number of files that are not read yet."""
 
 
 Content = tuple[Entry, ...] | Unreadable | None
@@ -123,12 +124,12 @@ Content = tuple[Entry, ...] | Unreadable | None
 
 
 class _KnownFolder(NamedTuple):
-    """Contents of a folder when it was last read."""
+    """Contents of a folder at its last reading."""
 
     files: dict[str, Stamp]
-    """Without those that were not read."""
+    """The stamps of files, without unread ones."""
     why: str | None
-    """Why it can't be read, if so."""
+    """The reason why the folder can't be read, if any."""
     contents: dict[str, Content]
     run: Run
 
@@ -145,11 +146,10 @@ class RunFolder:
         self._seconds_read = 0.0
 
     def scan(self) -> list[Run]:
-        """All runs as they are on disk now, by name; `InputError` if the folder can't be read.
+        """Find all runs on disk, by name; `InputError` if the folder can't be read.
 
-        Runs that have not changed are the same objects again. New files are read for `READ_SECONDS`; those that are
-        left are counted by their run. A folder of so many files that a scan takes long is scanned for a tenth of the
-        time at most.
+        Unchanged runs are returned as the same objects. New files are read for `READ_SECONDS`; their run counts the
+        remaining ones. If scans take long, at most a tenth of the time is spent on them.
         """
         with self._lock:
             start = time.monotonic()
@@ -194,7 +194,7 @@ def _order(entry: Entry) -> tuple[float, str]:
 
 
 def _safe(name: str) -> str:
-    r"""A name of a file as text that can be encoded: bytes that are not UTF-8 are escaped.
+    r"""The name of a file as encodable text: bytes that are not UTF-8 are escaped.
 
     >>> _safe("a\udcff")
     'a\\udcff'
@@ -208,15 +208,15 @@ def stamp_of(status: os.stat_result) -> Stamp:
 
 
 def _walk(root: Path, folder: str = "", depth: int = 0) -> Iterator[tuple[str, dict[str, Stamp], str | None]]:
-    """Every folder, relative to the root, with the stamps of its files, or why it can't be read.
+    """Yield every folder, relative to the root, with the stamps of its files, or the reason why it can't be read.
 
-    Hidden files and folders, and links to folders, are left out.
+    Hidden files and folders, and links to folders, are skipped.
     """
     files, folders = {}, []
     try:
         with os.scandir(Path(root, folder)) as entries:
             for entry in entries:
-                with contextlib.suppress(OSError):  # it is gone by now
+                with contextlib.suppress(OSError):  # removed meanwhile
                     if entry.is_dir(follow_symlinks=False):
                         folders.append(entry.name)
                     elif entry.is_file():
@@ -234,7 +234,7 @@ def _walk(root: Path, folder: str = "", depth: int = 0) -> Iterator[tuple[str, d
 
 
 def _read(path: Path, stamp: Stamp, root: Path) -> Content:
-    """The results in a file."""
+    """Read the results in a file."""
     name = _safe(path.relative_to(root).as_posix())
     try:
         if path.is_symlink() and not path.resolve().is_relative_to(root.resolve()):
@@ -263,7 +263,7 @@ def _check_size(stamp: Stamp, most: int, kind: str) -> None:
 
 
 def _of_result(path: Path, name: str, stamp: Stamp, kind: Kind) -> Entry:
-    """An entry whose numbers are computed from its tally."""
+    """Create an entry with numbers that are computed from the tally."""
     _check_size(stamp, MAX_RESULT_BYTES, "saved results")
     tally, header = saved_results.read_saved(path, max_header=MAX_JSON_BYTES)
     result = finish_saved(tally, header)
@@ -286,7 +286,7 @@ def _time_of(stamp: Stamp) -> datetime:
 
 
 def _of_document(path: Path, name: str, stamp: Stamp) -> Iterator[Entry]:
-    """The results in a file of `boxscore eval --json`: of one model, of several, or by similarity."""
+    """Yield the results in a file of `boxscore eval --json`: of one model, of several, or by similarity."""
     _check_size(stamp, MAX_JSON_BYTES, "JSON files")
     try:
         content = json.loads(path.read_bytes())
@@ -315,7 +315,7 @@ def _of_document(path: Path, name: str, stamp: Stamp) -> Iterator[Entry]:
 
 
 def _documents(content: Any) -> Iterator[tuple[str | None, Mapping[str, Any]]]:
-    """Each document with the similarity that it stands under, if any."""
+    """Yield each document with its similarity, if it is given as a key."""
     if isinstance(content, list):
         for each in content:
             yield from _documents(each)
@@ -341,7 +341,7 @@ def _words_of(comparable: Any) -> str:
 
 
 def step_of(path: Path) -> int | None:
-    """The number behind "epoch" or "step" in a name, else the number at its end; None if it has neither.
+    """The number after "epoch" or "step" in a name, else the number at its end; None without either.
 
     >>> [step_of(Path(name)) for name in ("epoch_003.boxscore", "yolo-step12-b.json", "a_0010.tally", "yolov8.json")]
     [3, 12, 10, None]

@@ -31,7 +31,7 @@ _POLICY = (
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 _REPORT_POLICY = "frame-ancestors 'none'"
-"""Of reports, which name the hashes of their scripts themselves; pages can't name their ancestors."""
+"""The policy of reports, which list the hashes of their scripts themselves; a page can't restrict its ancestors."""
 _HEADERS = {
     "x-content-type-options": "nosniff",
     "x-frame-options": "DENY",
@@ -43,24 +43,24 @@ _HEADERS = {
 
 
 _HOST = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([^\s\[\]:/?#@]+))(?::[0-9]{1,5})?")
-"""A header `Host`: an IPv6 address in brackets, or a name or IPv4 address; then a port, if it is not the default."""
+"""A header `Host`: an IPv6 address in brackets, or a name or IPv4 address; then optionally a port."""
 
 
 _BACKLOG = 128
-"""How many connections wait to be accepted."""
+"""Maximum number of connections that wait to be accepted."""
 
 
 class HostCheck:
     """Answers requests only under an IP address, `localhost` or a given name.
 
-    A web site whose name is made to resolve to this machine (DNS rebinding) has neither, so it reads nothing.
+    A web site whose name is made to resolve to this machine (DNS rebinding) has another name, so it reads nothing.
     """
 
     def __init__(self, app: ASGIApp, names: Iterable[str]) -> None:
         self._app, self._names = app, frozenset(name.lower() for name in names)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One request."""
+        """Handle one request."""
         if scope["type"] == "http" and not self._is_trusted(Headers(scope=scope).get("host", "")):
             refusal = "refused: the host name is unknown; `boxscore serve --allow-host NAME` allows it\n"
             await PlainTextResponse(refusal, status_code=421)(scope, receive, send)
@@ -85,13 +85,13 @@ def is_address(host: str) -> bool:
 
 
 class PlainHeaders:
-    """Adds headers of safety to every response that does not have them."""
+    """Adds security headers to every response that lacks them."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One request."""
+        """Handle one request."""
 
         async def send_with_headers(event: Message) -> None:
             if event["type"] == "http.response.start":
@@ -107,7 +107,7 @@ class PlainHeaders:
 
 
 def make_app(pages: Pages, *, names: Iterable[str] = ()) -> Starlette:
-    """The application. `names`: the host names under which it answers, beside IP addresses and `localhost`."""
+    """Create the application. `names`: host names under which it answers, besides IP addresses and `localhost`."""
 
     def overview(_: Request) -> Response:
         return HTMLResponse(pages.overview())
@@ -152,7 +152,7 @@ def _given(request: Request, name: str) -> str:
 
 
 def _report(make: Callable[[], Page]) -> Response:
-    """The page, or why there is none."""
+    """The response with the page, or with the reason why it can't be shown."""
     try:
         page = make()
     except NotFoundError as error:
@@ -168,7 +168,7 @@ async def _not_found(_: Request, __: Exception) -> Response:
 
 
 def _tagged(request: Request, body: bytes, media_type: str) -> Response:
-    """The body, unless the browser has it already."""
+    """The response with the body, or 304 if the browser has it already."""
     tag = f'"{hashlib.sha256(body).hexdigest()[:24]}"'
     if request.headers.get("if-none-match") == tag:
         return Response(status_code=304, headers={"etag": tag})
@@ -176,7 +176,7 @@ def _tagged(request: Request, body: bytes, media_type: str) -> Response:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A socket that accepts connections; `InputError` names the option that is wrong."""
+    """Open a socket that accepts connections; `InputError` names the wrong option."""
     try:
         family, kind, number, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -214,7 +214,7 @@ class _Server(uvicorn.Server):
         """Start to accept connections."""
         await super().startup(sockets)
         for each in sockets or ():
-            each.listen(_BACKLOG)  # asyncio has made it `MAX_ACCEPTED`
+            each.listen(_BACKLOG)  # asyncio has set it to `MAX_ACCEPTED`
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Close all connections."""
@@ -223,7 +223,7 @@ class _Server(uvicorn.Server):
 
 
 def run_server(app: ASGIApp, listener: socket.socket) -> None:
-    """Serve until a signal comes, which is then raised again: `KeyboardInterrupt` for Ctrl-C."""
+    """Serve until a signal arrives, which is then raised again: `KeyboardInterrupt` for Ctrl-C."""
     config = uvicorn.Config(
         app,
         http=LimitedProtocol,
