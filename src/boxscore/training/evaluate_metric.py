@@ -1,4 +1,4 @@
-"""mAP as a metric of Hugging Face's Evaluate: `add`, `add_batch`, `compute`, with nothing to download."""
+"""mAP as a metric of Hugging Face's Evaluate: `add`, `add_batch`, `compute`. Nothing is downloaded."""
 
 from collections.abc import Mapping, Sequence
 from itertools import groupby
@@ -38,13 +38,24 @@ where there are none, is -1.
 class EvaluateMetric(evaluate.Metric):
     """mAP as a metric of Hugging Face's Evaluate, for `evaluate.combine` and code that takes an `EvaluationModule`.
 
-    Nothing is downloaded. `protocol`, `iou_type`, `box_format`, `class_names`, `class_groups`, `engine`, `threads`,
-    `warn` and `invalid`: as in `MeanAveragePrecision`; `per_class`: whether `compute` returns `ap/<class>`, too.
-    `settings` go to `evaluate.Metric`: `keep_in_memory`, `cache_dir`, `num_process`, `process_id`, `experiment_id` and
-    so on. Inputs are validated as they are added: a batch that is invalid is refused as a whole.
+    Nothing is downloaded. Inputs are validated when they are added: an invalid batch is refused as a whole.
 
     Evaluate keeps all inputs until `compute`, in a file or in memory. For large datasets `MeanAveragePrecision`, which
     keeps 20 bytes per detection, is the better choice.
+
+    Args:
+        protocol: As in `MeanAveragePrecision`.
+        iou_type: "bbox", "segm" or "boundary"; by default the protocol's.
+        box_format: "xyxy", "xywh" or "cxcywh".
+        class_names: As in `MeanAveragePrecision`.
+        class_groups: As in `MeanAveragePrecision`.
+        per_class: Whether `compute` returns `ap/<class>`, too.
+        engine: As in `MeanAveragePrecision`.
+        threads: As in `MeanAveragePrecision`.
+        warn: As in `MeanAveragePrecision`.
+        invalid: As in `MeanAveragePrecision`.
+        **settings: Arguments of `evaluate.Metric`: `keep_in_memory`, `cache_dir`, `num_process`, `process_id`,
+            `experiment_id` and so on.
 
     >>> metric = EvaluateMetric(keep_in_memory=True)
     >>> metric.add(
@@ -84,7 +95,7 @@ class EvaluateMetric(evaluate.Metric):
             threads=threads,
             warn=warn,
             invalid=invalid,
-            sync=False,  # Evaluate has its own way to join processes
+            sync=False,  # Evaluate itself joins the processes
         )
         kind = self._metric.protocol.iou_type
         if kind not in ("bbox", "segm", "boundary"):
@@ -92,7 +103,7 @@ class EvaluateMetric(evaluate.Metric):
         super().__init__(**{"config_name": kind, **settings})
 
     def _info(self) -> Any:
-        """What Evaluate asks for: the description, and the types of inputs."""
+        """The description of the metric and the types of its inputs, for Evaluate."""
         keys, truth_keys = self._keys
         return evaluate.MetricInfo(
             description=_DESCRIPTION,
@@ -106,23 +117,35 @@ class EvaluateMetric(evaluate.Metric):
 
     @property
     def name(self) -> str:
-        """The name that `evaluate.combine` puts before numbers that several metrics have."""
+        """The prefix that `evaluate.combine` gives to names that several metrics share."""
         return "boxscore"
 
     @property
     def _keys(self) -> tuple[Keys, Keys]:
-        """Those of predictions and of references."""
+        """The keys of predictions and references."""
         iou_type = self._metric.protocol.iou_type
         return DETECTION_KEYS.of_shapes(iou_type), TRUTH_KEYS.of_shapes(iou_type)
 
     def add(self, *, prediction: Any = None, reference: Any = None, **named: Any) -> None:
-        """Add the prediction and the reference of one image."""
-        # `evaluate.combine` says `predictions` and `references` here
+        """Add one image.
+
+        Args:
+            prediction: A dict with `boxes` or `masks`, `scores` and `labels`.
+            reference: A dict with `boxes` or `masks`, and `labels`.
+            **named: Further arguments of `evaluate.Metric.add_batch`.
+        """
+        # `evaluate.combine` passes `predictions` and `references`
         prediction, reference = named.pop("predictions", prediction), named.pop("references", reference)
         self.add_batch(predictions=[prediction], references=[reference], **named)
 
     def add_batch(self, *, predictions: Any = None, references: Any = None, **named: Any) -> None:
-        """Add the predictions and references of some images, one dict per image each."""
+        """Add some images.
+
+        Args:
+            predictions: One dict per image.
+            references: One dict per image.
+            **named: Further arguments of `evaluate.Metric.add_batch`.
+        """
         for name, images in (("predictions", predictions), ("references", references)):
             if isinstance(images, Mapping | str) or not isinstance(images, Sequence):
                 raise InputError(f"`{name}` must be a list of dicts, one per image; got {type(images).__name__}")
@@ -150,7 +173,7 @@ class EvaluateMetric(evaluate.Metric):
             for pred, truth in zip(predictions, references, strict=True)
         ]
         self._metric.reset()
-        for _, some in groupby(pairs, key=lambda pair: pair[1].keys()):  # batches may have been of different keys
+        for _, some in groupby(pairs, key=lambda pair: pair[1].keys()):  # batches may have different keys
             preds, targets = zip(*some, strict=True)
             self._metric.update(list(preds), list(targets))
         result = self._metric.compute()
@@ -159,12 +182,12 @@ class EvaluateMetric(evaluate.Metric):
 
 
 def _dtype(column: str) -> str:
-    """The type of a column's numbers; float64 holds those of every other precision."""
+    """The type of a column's numbers; float64 represents every other precision exactly."""
     return "int64" if column in ("label", "ignore") else "float64"
 
 
 def _features(keys: Keys) -> dict[str, Any]:
-    """The types of a dict's columns."""
+    """The Evaluate types of a dict's columns."""
     types: dict[str, Any] = {}
     for key, column in keys.columns.items():
         number = datasets.Value(_dtype(column))
@@ -177,7 +200,7 @@ def _features(keys: Keys) -> dict[str, Any]:
 
 
 def _stored(image: Mapping[str, Any], keys: Keys) -> dict[str, Any]:
-    """A dict as it is stored: a list for every key, None for keys that it lacks; masks as run lengths."""
+    """Convert a dict for storage: lists, None for missing keys, masks as run lengths."""
     stored: dict[str, Any] = dict.fromkeys(keys.columns)
     for key, column in keys.columns.items():
         if column == "mask":
@@ -188,7 +211,7 @@ def _stored(image: Mapping[str, Any], keys: Keys) -> dict[str, Any]:
 
 
 def _loaded(image: Mapping[str, Any], keys: Keys) -> dict[str, Any]:
-    """A stored dict as it was given, in NumPy."""
+    """Convert a stored dict to NumPy arrays, without its missing keys."""
     given = {key: value for key, value in image.items() if value is not None}
     for key, value in given.items():
         column = keys.columns[key]

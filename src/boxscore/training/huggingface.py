@@ -1,4 +1,4 @@
-"""mAP of Transformers' detectors: from a model's outputs and labels to numbers, as `compute_metrics` of a `Trainer`.
+"""mAP of Transformers' detectors from a model's outputs and labels, as `compute_metrics` of a `Trainer`.
 
 ```text
  outputs ── the processor's post-processing ──► boxes or masks, scores, labels ─┐
@@ -36,10 +36,10 @@ _POST_PROCESSING = {
     "segm": "post_process_instance_segmentation",
     "boundary": "post_process_instance_segmentation",
 }
-"""The method of an image processor, by similarity."""
+"""The image processor's method for each similarity."""
 
 _READ_BY_PROCESSORS = ("logits", "pred_boxes", "pred_masks", "class_queries_logits", "masks_queries_logits")
-"""The outputs of models that post-processing reads."""
+"""The model outputs that post-processing reads."""
 
 
 class DetectionMetrics:
@@ -48,21 +48,31 @@ class DetectionMetrics:
         metrics = DetectionMetrics(processor, id2label=model.config.id2label)
         DetectionTrainer(model, args, eval_dataset=dataset, data_collator=collate, compute_metrics=metrics)
 
-    `DetectionTrainer` hands over every batch as it is predicted. A plain `Trainer` works in one process, with
-    `eval_do_concat_batches=False` or `batch_eval_metrics=True` in its arguments; where it may have lost truths, that is
-    an error. The numbers are logged as `eval_map`, `eval_map_50` and so on; undefined is -1, as torchmetrics has it. In
-    a loop of your own, call `update` for each batch, then `compute`.
+    `DetectionTrainer` passes on every batch after its prediction. Transformers' `Trainer` works in one process, with
+    `eval_do_concat_batches=False` or `batch_eval_metrics=True` in its arguments; if it may have lost truths, that is an
+    error. The numbers are logged as `eval_map`, `eval_map_50` and so on; undefined numbers are -1, as in torchmetrics.
+    In your own loop, call `update` for each batch, then `compute`.
 
-    `processor`: the image processor of the model, whose `post_process_object_detection` is called, or
-    `post_process_instance_segmentation` with `iou_type="segm"` or `"boundary"`; or a function of the same arguments:
-    outputs, `threshold`, `target_sizes`. `post_process`: further arguments of it, such as `{"top_k": 300}`.
-    `threshold`: detections need a higher score; AP is meant for 0. `id2label`: the class names by label. `per_class`:
-    whether to log `ap/<class>`, too. `protocol`, `class_groups`, `unique_images`, `engine`, `threads`, `warn` and
-    `invalid`: as in `MeanAveragePrecision`; a trainer needs no `unique_images`, and invalid predictions are dropped
-    unless `invalid="error"`, so that a box with NaN ends no training.
+    Boxes are compared in pixels of the original image, whose size is `orig_size` in the labels, also if the processor
+    has padded the images. An `area` in the labels decides which truths are small, as in COCO. Masks are compared in the
+    size of the label masks.
 
-    Boxes are those of the original image, of `orig_size` in the labels, also if the processor has padded the images. An
-    `area` in the labels decides which truths are small, as in COCO. Masks have the size of those in the labels.
+    Args:
+        processor: The image processor of the model, for its `post_process_object_detection`, or with `iou_type="segm"`
+            or `"boundary"` its `post_process_instance_segmentation`; or a function with the same arguments: outputs,
+            `threshold`, `target_sizes`.
+        protocol: As in `MeanAveragePrecision`.
+        id2label: The class names by label.
+        class_groups: As in `MeanAveragePrecision`.
+        threshold: Detections need a higher score; AP is defined for 0.
+        iou_type: "bbox", "segm" or "boundary"; by default the protocol's.
+        post_process: Further arguments of the post-processing, such as `{"top_k": 300}`.
+        per_class: Whether to log `ap/<class>`, too.
+        unique_images: As in `MeanAveragePrecision`; a trainer doesn't need it.
+        engine: As in `MeanAveragePrecision`.
+        threads: As in `MeanAveragePrecision`.
+        warn: As in `MeanAveragePrecision`.
+        invalid: As in `MeanAveragePrecision`, but "drop" by default, so that a box with NaN doesn't end the training.
     """
 
     @suggests_keywords
@@ -103,10 +113,10 @@ class DetectionMetrics:
         self._post_process = _post_processing(processor, self.metric.protocol.iou_type)
         self._arguments = {"threshold": threshold, **(post_process or {})}
         if self.has_masks and "return_binary_maps" in inspect.signature(self._post_process).parameters:
-            self._arguments["return_binary_maps"] = True  # without it, masks that overlap would lose pixels
+            self._arguments["return_binary_maps"] = True  # without it, overlapping masks would lose pixels
         self._loader: Any = None
         self.result: Result | None = None
-        """That of the last evaluation, with classes and curves."""
+        """The result of the last evaluation, with classes and curves."""
 
     def __copy__(self) -> "DetectionMetrics":
         copied = type(self).__new__(type(self))
@@ -115,7 +125,7 @@ class DetectionMetrics:
 
     @property
     def has_masks(self) -> bool:
-        """Whether masks are compared, and not boxes."""
+        """Whether masks are compared instead of boxes."""
         return self.metric.protocol.iou_type != "bbox"
 
     def reset(self) -> None:
@@ -123,12 +133,16 @@ class DetectionMetrics:
         self.metric.reset()
 
     def update(self, outputs: Any, labels: Any, *, pixel_mask: Any = None, num_images: int | None = None) -> None:
-        """Match one batch. `outputs`: what the model returned, or a tuple of it without the loss, as in a `Trainer`.
+        """Match one batch.
 
-        `labels`: the model's: a list of dicts, one per image, with `boxes`, `class_labels` and `orig_size`, and, if you
-        like, `size`, `area`, `iscrowd` and `image_id`; for masks also a pair of lists, `mask_labels` and
-        `class_labels`. `pixel_mask`: that of the inputs; without it, the size of an image before it was padded follows
-        from the settings of the processor. `num_images`: leave out the images after the first so many.
+        Args:
+            outputs: The outputs of the model, or a tuple of them without the loss, as in a `Trainer`.
+            labels: The labels of the model, a list of dicts, one per image, with `boxes`, `class_labels` and
+                `orig_size`, and optionally `size`, `area`, `iscrowd` and `image_id`; for masks with `masks` and
+                `class_labels`, or a pair of lists, `mask_labels` and `class_labels`.
+            pixel_mask: The pixel mask of the inputs; without it, the size of an image before padding follows from the
+                settings of the processor.
+            num_images: Match only this number of images, the first of the batch; by default all.
         """
         named = _named_outputs(outputs, self.has_masks)
         truths = read_labels(labels, self.has_masks)
@@ -144,14 +158,19 @@ class DetectionMetrics:
         self.metric.update(preds[:num_images], targets[:num_images])
 
     def compute(self) -> dict[str, float]:
-        """The numbers of all batches, on all processes: `map`, `map_50` and so on; undefined is -1."""
+        """Compute the numbers of all batches on all processes: `map`, `map_50` and so on; undefined numbers are -1."""
         self.result = self.metric.compute()
         return self.result.log_dict(per_class=self.per_class, undefined=-1.0)
 
     def __call__(self, evaluation: Any, compute_result: bool | None = None) -> dict[str, float]:
-        """What a `Trainer` calls: with all batches, or, with `batch_eval_metrics=True`, with each as it comes.
+        """Compute the numbers for a `Trainer`, which calls this with all batches, or with one at a time.
 
-        `compute_result`: whether this is the last batch; None if `evaluation` has all of them.
+        Args:
+            evaluation: The `EvalPrediction` of all batches, or with `batch_eval_metrics=True` of one batch.
+            compute_result: Whether this is the last batch; None if `evaluation` has all batches.
+
+        Returns:
+            The numbers; an empty dict if more batches follow.
         """
         if distributed.is_distributed():
             raise InputError(
@@ -178,7 +197,7 @@ class DetectionMetrics:
 
     def _add_batch(self, predictions: Any, labels: Any, *, is_last: bool) -> dict[str, float]:
         state = GradientState()
-        if state.active_dataloader is not self._loader:  # an evaluation before this one was interrupted
+        if state.active_dataloader is not self._loader:  # the previous evaluation was interrupted
             self.reset()
         self._loader = None
         batch = read_labels(labels, self.has_masks)
@@ -193,7 +212,7 @@ class DetectionMetrics:
         return numbers
 
     def _boxes(self, outputs: SimpleNamespace, labels: Images, pixel_mask: Any) -> tuple[Images, Images]:
-        """Boxes of detections and truths in pixels of the original images."""
+        """Read the boxes of detections and truths, in pixels of the original images."""
         sizes = [_Sizes(label, self._unpadded(label, index, pixel_mask)) for index, label in enumerate(labels)]
         scale = torch.tensor([each.scale for each in sizes], dtype=torch.float32)
         preds = self._post_process(outputs, target_sizes=scale, **self._arguments)
@@ -208,7 +227,7 @@ class DetectionMetrics:
         return preds, targets
 
     def _masks(self, outputs: SimpleNamespace, labels: Images) -> tuple[Images, Images]:
-        """Masks of detections and truths, in the size of the latter."""
+        """Read the masks of detections and truths, in the size of the truths' masks."""
         sizes = [tuple(label["masks"].shape[-2:]) for label in labels]
         found = self._post_process(outputs, target_sizes=sizes, **self._arguments)
         preds = [_as_prediction(each, size) for each, size in zip(found, sizes, strict=True)]
@@ -219,7 +238,7 @@ class DetectionMetrics:
         return preds, targets
 
     def _unpadded(self, label: Mapping[str, Any], index: int, pixel_mask: Any) -> tuple[int, int] | None:
-        """Height and width of a processed image without its padding; None if the labels don't say which size it has."""
+        """Height and width of a processed image without its padding; None if the labels have no `size`."""
         if "size" not in label:
             return None
         padded = _pair(label, "size")
@@ -227,15 +246,15 @@ class DetectionMetrics:
             mask = torch.as_tensor(pixel_mask[index]) > 0
             return int(mask.any(1).sum()), int(mask.any(0).sum())
         resized = _resized(self.processor, _pair(label, "orig_size"))
-        # `size` may have been another one when the processor was called
+        # the `size` of the call may differ from the processor's
         is_within = resized is not None and resized[0] <= padded[0] and resized[1] <= padded[1]
         return resized if is_within else padded
 
 
 class _Sizes:
-    """How the fractions and areas of an image's labels become those of the original image.
+    """Factors that convert the fractions and areas in an image's labels to pixels of the original image.
 
-    The processor resizes an image, and may pad it; boxes are fractions of `size`, which is that after padding:
+    The processor resizes an image and may pad it; boxes are fractions of `size`, the size after padding:
 
         ┌───────────────┬───┐
         │ unpadded      │   │   fraction * size = pixels of the unpadded image
@@ -247,9 +266,9 @@ class _Sizes:
     def __init__(self, label: Mapping[str, Any], unpadded: tuple[int, int] | None) -> None:
         height, width = _pair(label, "orig_size")
         self.scale: tuple[float, float] = height, width
-        """What fractions of height and width are multiplied by."""
+        """Factors for fractions of height and width."""
         self.area_factor: float | None = None
-        """What areas are multiplied by, if the size that they are of is known."""
+        """Factor for areas; None if the size of the unpadded image is unknown."""
         if unpadded is not None:
             padded_height, padded_width = _pair(label, "size")
             self.scale = height * padded_height / unpadded[0], width * padded_width / unpadded[1]
@@ -257,7 +276,7 @@ class _Sizes:
 
 
 def _resized(processor: Any, original: tuple[int, int]) -> tuple[int, int] | None:
-    """The size that a processor gives an image before it pads it; None if it does not pad, or has no such setting."""
+    """The size to which a processor resizes an image before padding; None if it doesn't pad or the size is unknown."""
     size = getattr(processor, "size", None)
     if size is None or not getattr(processor, "do_pad", False):
         return None
@@ -290,17 +309,17 @@ def _post_processing(processor: Any, iou_type: str) -> Callable[..., Any]:
 
 
 def _tensor(value: Any) -> Any:
-    """A tensor in host memory, in a precision that NumPy has."""
+    """A tensor in host memory, in a precision that NumPy supports."""
     tensor = torch.as_tensor(value).detach().cpu()
     return tensor.float() if tensor.dtype in (torch.bfloat16, torch.float16) else tensor
 
 
 def _named_outputs(outputs: Any, has_masks: bool) -> SimpleNamespace:
-    """The outputs of a model by name, those that post-processing reads in host memory."""
+    """The outputs of a model by name; those in `_READ_BY_PROCESSORS` are in host memory."""
     if isinstance(outputs, Mapping):
         named = dict(outputs)
     elif isinstance(outputs, tuple | list):
-        # without the losses, which are a number and a dict, and without lists of layers
+        # drops the losses, a number and a dict, and lists of layers
         arrays = [each for each in outputs if len(getattr(each, "shape", ())) > 0]
         dims = [len(each.shape) for each in arrays]
         names: tuple[str, ...] = ("logits", "pred_boxes")
@@ -324,11 +343,11 @@ def _named_outputs(outputs: Any, has_masks: bool) -> SimpleNamespace:
 
 
 def read_labels(labels: Any, has_masks: bool) -> Images:
-    """The labels as one dict per image; `masks` and `class_labels` if they came as a pair of lists."""
+    """Validate the labels and return one dict per image; a pair of lists becomes `masks` and `class_labels`."""
     if isinstance(labels, Mapping) and {"mask_labels", "class_labels"} <= labels.keys():
         labels = labels["mask_labels"], labels["class_labels"]
     if has_masks and isinstance(labels, tuple | list) and len(labels) == 2 and isinstance(labels[0], tuple | list):
-        masks, classes = labels if _num_dims(labels[0]) > 1 else reversed(labels)  # by the order of `label_names`
+        masks, classes = labels if _num_dims(labels[0]) > 1 else reversed(labels)  # ordered as `label_names`
         labels = [{"masks": mask, "class_labels": each} for mask, each in zip(masks, classes, strict=True)]
     if isinstance(labels, Mapping) or not isinstance(labels, tuple | list):
         raise InputError(f"`labels` must be a list of dicts, one per image; got {type(labels).__name__}")
@@ -349,7 +368,7 @@ def _num_dims(column: Sequence[Any]) -> int:
 
 
 def _pair(label: Mapping[str, Any], key: str) -> tuple[int, int]:
-    """Height and width."""
+    """Read a height and a width from the labels."""
     values = torch.as_tensor(label[key]).tolist()
     if not isinstance(values, list) or len(values) != 2 or not all(value > 0 for value in values):
         raise InputError(f"`{key}` in the labels must be a height and a width; got {values}")
@@ -357,7 +376,7 @@ def _pair(label: Mapping[str, Any], key: str) -> tuple[int, int]:
 
 
 def _as_prediction(found: Mapping[str, Any], size: tuple[int, int]) -> dict[str, Any]:
-    """The segments of an image as masks, scores and labels."""
+    """Convert the segments of an image to masks, scores and labels."""
     segments, segmentation = found["segments_info"], found["segmentation"]
     ids = torch.tensor([each["id"] for each in segments], dtype=torch.int64)
     if not segments:
@@ -376,8 +395,8 @@ def _as_prediction(found: Mapping[str, Any], size: tuple[int, int]) -> dict[str,
 def _check_is_complete(labels: Images, num_images: int) -> None:
     """Raise `InputError` if targets of an incomplete last batch may have lost rows.
 
-    Accelerate's `gather_for_metrics` truncates every tensor of that batch to the number of images, and so every tensor
-    of a target to as many rows: one that has fewer rows is complete, and one that has as many may have had more.
+    Accelerate's `gather_for_metrics` truncates every tensor of that batch to the number of images, and so the rows of
+    every target. A target with fewer rows than images is complete; one with equally many may have lost rows.
     """
     if all(len(each["class_labels"]) < num_images and len(each.get("orig_size", "hw")) == 2 for each in labels):
         return

@@ -1,4 +1,4 @@
-"""Transformers' `Trainer` for detectors: every process matches its own images, and only verdicts are gathered."""
+"""Transformers' `Trainer` for detectors: each process matches its images, and only verdicts are gathered."""
 
 from typing import Any
 
@@ -13,20 +13,20 @@ __all__ = ["DetectionTrainer"]
 class DetectionTrainer(transformers.Trainer):
     """Transformers' `Trainer`, whose `compute_metrics` may be `DetectionMetrics`.
 
-    Each batch is matched as it is predicted, on each process, and `evaluate` gathers about 20 bytes per detection. A
-    plain `Trainer` gathers all outputs and labels, which loses truths in an incomplete last batch, and fails on several
-    processes. `predict` reports the numbers, and returns no predictions. With any other `compute_metrics` this is a
-    plain `Trainer`.
+    Each process matches each batch after its prediction, and `evaluate` gathers about 20 bytes per detection.
+    Transformers' `Trainer` gathers all outputs and labels, which loses truths in an incomplete last batch and fails on
+    several processes. `predict` reports the numbers and returns no predictions. With any other `compute_metrics` this
+    class behaves as `Trainer`, whose arguments it takes.
 
-    Together with a trainer of your own: `class MyTrainer(DetectionTrainer, TheirTrainer)`.
+    To combine it with another trainer: `class MyTrainer(DetectionTrainer, TheirTrainer)`.
     """
 
     _outputs: Any = None
-    """Those of the batch that is being predicted."""
+    """The outputs of the current batch."""
     _is_matching = False
-    """Whether an evaluation with `DetectionMetrics` is under way."""
+    """Whether an evaluation with `DetectionMetrics` is running."""
     _is_complete = True
-    """Whether all its batches so far could be matched."""
+    """Whether all batches of the evaluation so far were matched."""
 
     def compute_loss(self, *values: Any, **named: Any) -> Any:
         """As in `Trainer`."""
@@ -38,14 +38,14 @@ class DetectionTrainer(transformers.Trainer):
     def prediction_step(
         self, model: Any, inputs: Any, prediction_loss_only: bool, ignore_keys: list[str] | None = None
     ) -> tuple[Any, Any, Any]:
-        """As in `Trainer`; with `DetectionMetrics` the outputs are matched here, and the loss is all that remains."""
+        """As in `Trainer`; with `DetectionMetrics` match the outputs here and return only the loss."""
         if not self._is_matching or prediction_loss_only:
             self._is_complete = False
             return super().prediction_step(model, inputs, prediction_loss_only, ignore_keys)  # type: ignore[no-any-return]
         named = {name: inputs.get(name) for name in self.label_names}
         stepped = super().prediction_step(model, inputs, False, ignore_keys)
         outputs, self._outputs = self._outputs, None
-        if outputs is None:  # images without labels, of which there is nothing but predictions
+        if outputs is None:  # images without labels
             self._is_complete = False
             return stepped  # type: ignore[no-any-return]
         labels = read_labels(next(iter(named.values())) if len(named) == 1 else named, self.compute_metrics.has_masks)
@@ -53,7 +53,7 @@ class DetectionTrainer(transformers.Trainer):
         return stepped[0], None, None
 
     def evaluation_loop(self, *values: Any, metric_key_prefix: str = "eval", **named: Any) -> Any:
-        """As in `Trainer`; the metrics have the numbers of `DetectionMetrics`."""
+        """As in `Trainer`; add the numbers of `DetectionMetrics` to the metrics."""
         metrics = self.compute_metrics
         if not isinstance(metrics, DetectionMetrics):
             return super().evaluation_loop(*values, metric_key_prefix=metric_key_prefix, **named)
@@ -69,13 +69,13 @@ class DetectionTrainer(transformers.Trainer):
         return output
 
     def _match(self, outputs: Any, labels: Any, pixel_mask: Any) -> None:
-        """Match the images of a batch, without those that Accelerate repeats so that all processes have as many."""
+        """Match the images of a batch, without the copies by which Accelerate gives all processes equally many."""
         state, accelerator = self.accelerator.gradient_state, self.accelerator
         num_images = num_new = len(labels)
         metric = self.compute_metrics.metric
         is_unique = metric.unique_images
         if accelerator.num_processes > 1 and state.end_of_dataloader:
-            if state.remainder > 0:  # of the last batches, those of rank 0 first, so many images are new
+            if state.remainder > 0:  # the number of new images in the last batches of all ranks, rank 0 first
                 num_new = min(max(state.remainder - accelerator.process_index * num_images, 0), num_images)
             elif state.remainder < 0:
                 _check_has_ids(labels)

@@ -1,9 +1,9 @@
 """mAP inside a compiled JAX loop: `empty`, `update`, `merge`, `compute`, on a state of fixed size.
 
-`update` can be jitted and scanned like any other step: it matches a padded batch and writes the verdicts behind those
-of earlier batches. `compute` brings them to the host and finishes as `boxscore.evaluate` does; with x64 enabled the
-result has the same bits. A compiled step can't raise an error, so invalid rows are counted, and `compute` raises it; of
-detections, invalid rows are dropped unless `invalid="error"`.
+`update` can be jitted and scanned like any other step: it matches a padded batch and appends the verdicts to the state.
+`compute` copies them to the host and finishes as `boxscore.evaluate` does; with x64 enabled the result has the same
+bits. A compiled step can't raise an error, so `update` counts invalid rows, and `compute` raises the error; invalid
+detections are dropped unless `invalid="error"`.
 
 Dimensions: N images, D detections, G truths, P = N * D or N * G, A areas, T thresholds; in a state B rows of capacity.
 """
@@ -45,14 +45,14 @@ __all__ = ["State", "compute", "empty", "merge", "update"]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Rows:
-    """Columns with room for B rows, of which the first `num` are taken."""
+    """Columns with capacity for B rows; the first `num` rows are in use."""
 
     columns: dict[str, jax.Array]
     """Shapes (B, …)."""
     num: jax.Array
     """Shape ()."""
     num_lost: jax.Array
-    """Rows that did not fit. Shape ()."""
+    """Number of rows that did not fit. Shape ()."""
 
     @property
     def capacity(self) -> int:
@@ -62,16 +62,16 @@ class Rows:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class State:
-    """What was matched so far, in arrays of fixed size: a pytree, for `jit`, `scan` and checkpoints."""
+    """The verdicts of all updates, in arrays of fixed size: a pytree, for `jit`, `scan` and checkpoints."""
 
     detections: Rows
     truths: Rows
     num_images: jax.Array
-    """Images seen. Shape ()."""
+    """Number of images so far. Shape ()."""
     num_wrong: jax.Array
-    """Rows with a NaN, an infinity, or a size that is negative or too large, which are errors. Shape ()."""
+    """Number of invalid rows that are errors: a NaN, an infinity, or a size that is negative or too large. Shape ()."""
     num_invalid: jax.Array
-    """Detections of that kind that were dropped. Shape ()."""
+    """Number of invalid detections that were dropped. Shape ()."""
     protocol: Protocol
     box_format: BoxFormat
     class_names: tuple[tuple[int, str], ...] | None
@@ -96,23 +96,23 @@ def empty(
     class_names: ClassNames | None = None,
     invalid: Invalid = "drop",
 ) -> State:
-    """A state that has seen nothing, with room for `capacity` detections and `truth_capacity` truths.
+    """Make a state without images, with capacity for `capacity` detections and `truth_capacity` truths.
 
-    Padding and what is discarded take no room. A detection takes 60 bytes under COCO and 21 under VOC; with x64
+    Padding and discarded rows take no capacity. A detection takes 60 bytes under COCO and 21 under VOC; with x64
     enabled, 80 and 41.
 
     Args:
-        protocol: one that compares boxes, and that needs nothing but the verdicts of each batch.
-        capacity: the most detections of all updates.
-        truth_capacity: the most truths; by default `capacity`.
+        protocol: The rules; they must compare boxes, and need only the verdicts of each batch.
+        capacity: The largest number of detections of all updates.
+        truth_capacity: The largest number of truths; by default `capacity`.
         box_format: "xyxy", "xywh" or "cxcywh".
-        class_names: as in `Truths`.
-        invalid: what becomes of a detection with a NaN, an infinity, or a size that is negative or too large. With
-            "drop" it changes no number, takes no room, and is counted: `compute` warns, and the result is not
-            `comparable`. With "error" `compute` raises `InputError`, as it does for truths in any case.
+        class_names: The names of classes, as in `Truths`.
+        invalid: The treatment of a detection with a NaN, an infinity, or a size that is negative or too large. With
+            "drop" it changes no number, takes no capacity, and is counted: `compute` warns, and the result is not
+            `comparable`. With "error" `compute` raises `InputError`, as it always does for truths.
 
     Raises:
-        InputError: for a protocol of other shapes (`iou_type`), or with a rule that compiled steps can't follow.
+        InputError: If the protocol compares other shapes (`iou_type`), or has a rule that compiled steps can't follow.
 
     >>> empty("voc2012", 1000)
     State(voc2012, room for 1000 detections and 1000 truths)
@@ -137,7 +137,7 @@ def empty(
     num_areas, num_thresholds = len(protocol.areas), len(protocol.thresholds)
     whole, real = _dtype("int64"), _dtype("float64")
 
-    def zero() -> jax.Array:  # each its own, so that a step may be given all of them to overwrite
+    def zero() -> jax.Array:  # separate arrays, so that all of them can be donated to a step
         return jnp.zeros((), whole)
 
     ids = {"image": ((), whole), "serial": ((), whole), "label": ((), whole)}
@@ -166,12 +166,20 @@ def empty(
 
 
 def update(state: State, preds: Any, targets: Any, image_ids: Any) -> State:
-    """The state with one more padded batch. Can be jitted, best with `donate_argnums=0`, and scanned.
+    """Match a padded batch and append the verdicts. Can be jitted, best with `donate_argnums=0`, and scanned.
 
-    `preds`: a dict with `boxes` (N, D, 4), `labels` (N, D), `scores` (N, D) and, if you like, `discarded` (N, D), or
-    `boxscore.parallel.PaddedDetections`. `targets`: a dict with `boxes` (N, G, 4), `labels` (N, G) and, if you like,
-    any of `ignore`, `iscrowd` and `difficult` (N, G) and `area` (N, G), or `PaddedTruths`. Rows with a label below 0
-    are padding. `image_ids`: (N,), each image's own; an image that is all padding may have any.
+    Rows with a label below 0 are padding.
+
+    Args:
+        state: The state so far.
+        preds: A dict with `boxes` (N, D, 4), `labels` (N, D), `scores` (N, D) and optionally `discarded` (N, D), or
+            `boxscore.parallel.PaddedDetections`.
+        targets: A dict with `boxes` (N, G, 4), `labels` (N, G) and optionally `area` (N, G) and any of `ignore`,
+            `iscrowd` and `difficult` (N, G), or `PaddedTruths`.
+        image_ids: Distinct integers; an image that is all padding may have any. Shape (N,).
+
+    Returns:
+        The new state.
 
     >>> state = empty("voc2012", 10)
     >>> preds = {"boxes": jnp.array([[[0, 0, 9, 9]]]), "labels": jnp.array([[1]]), "scores": jnp.array([[0.9]])}
@@ -186,10 +194,10 @@ def update(state: State, preds: Any, targets: Any, image_ids: Any) -> State:
         sizes_given = f"{num_images}, {truth_batch.label.shape[0]} and shape {image_N.shape}"
         raise InputError(f"`preds`, `targets` and `image_ids` must have as many images; got {sizes_given}")
     protocol = state.protocol
-    if protocol.class_agnostic:  # as in COCO: ties between classes fall by label
+    if protocol.class_agnostic:  # as in COCO: ties between classes are broken by label
         batch, truth_batch = _by_label(batch), _by_label(truth_batch)
 
-    # Invalid rows must not change the verdicts of others. They are counted, and `compute` raises an error or warns.
+    # Invalid rows must not change the verdicts of others. Count them here; `compute` raises an error or warns.
     is_bad_ND = _is_bad(batch.box, state.box_format) | ~jnp.isfinite(batch.score)
     is_bad_ND = is_bad_ND & ~batch.discarded
     is_dropped_ND = is_bad_ND & (state.invalid == "drop")
@@ -236,7 +244,15 @@ def update(state: State, preds: Any, targets: Any, image_ids: Any) -> State:
 
 
 def merge(state: State, other: State) -> State:
-    """All that both have seen, with the room of both: of other devices, or other processes. Can be jitted."""
+    """Concatenate the states of two devices or processes; the capacities add up. Can be jitted.
+
+    Args:
+        state: The state whose rows come first.
+        other: A state of other images, with the same protocol, box format, class names and `invalid`.
+
+    Returns:
+        The new state.
+    """
     _check_state("state", state)
     _check_state("other", other)
     for name in _STATIC:
@@ -264,9 +280,13 @@ def merge(state: State, other: State) -> State:
 
 
 def compute(state: State) -> Result:
-    """The result of all updates, on the host.
+    """Compute the result of all updates, on the host.
 
-    Raises `InputError` if rows did not fit, or were invalid and not dropped.
+    Args:
+        state: The state after all updates.
+
+    Raises:
+        InputError: If rows did not fit, if invalid rows were not dropped, or if two images have the same id.
     """
     _check_state("state", state)
     state = jax.device_get(state)
@@ -317,12 +337,12 @@ def _check_state(name: str, state: Any) -> None:
 
 
 def _dtype(name: str) -> Any:
-    """The dtype, or its half without x64."""
+    """The dtype, or its 32-bit counterpart without x64."""
     return jax.dtypes.canonicalize_dtype(name)
 
 
 def _detections(preds: Any) -> PaddedDetections:
-    """The batch in `preds`, with all padding discarded."""
+    """Read the batch in `preds`, and mark all padding as discarded."""
     if isinstance(preds, PaddedDetections):
         _check_is_absent("preds", "coverage", preds.coverage, "federated protocols, which need more than a batch has")
         required = {name: getattr(preds, name) for name in ("box", "label", "score")}
@@ -336,7 +356,7 @@ def _detections(preds: Any) -> PaddedDetections:
 
 
 def _truths(targets: Any) -> PaddedTruths:
-    """The batch in `targets`, with all padding ignored. Ids come as `image_ids`, so the batch has none."""
+    """Read the batch in `targets`, and mark all padding as ignored. It has no ids: they come as `image_ids`."""
     if isinstance(targets, PaddedTruths):
         _check_is_absent("targets", "kind", targets.kind, "`boxscore.parallel.match_batch`; `ignore` marks truths here")
         required = {name: getattr(targets, name) for name in ("box", "label", "ignore")}
@@ -356,7 +376,7 @@ def _check_is_absent(argument: str, name: str, column: Any, home: str) -> None:
 
 def _image_ids(image_ids: Any) -> jax.Array:
     if isinstance(image_ids, Sequence) and any(isinstance(image, jax.Array) for image in image_ids):
-        image_ids = jnp.asarray(image_ids)  # numbers in a list, once they are traced
+        image_ids = jnp.asarray(image_ids)  # a list of traced scalars
     if not isinstance(image_ids, jax.Array):
         image_ids = np.array(read_image_ids(image_ids).numbers, np.int64)
         limits = np.iinfo(_dtype("int64"))
@@ -369,7 +389,7 @@ def _image_ids(image_ids: Any) -> jax.Array:
 
 
 def _by_label(batch: Any) -> Any:
-    """The same rows of each image in order of their labels."""
+    """Sort the rows of each image by label; ties keep their order."""
     order = jnp.argsort(batch.label, axis=1, stable=True)
 
     def sort(column: jax.Array) -> jax.Array:
@@ -379,8 +399,8 @@ def _by_label(batch: Any) -> Any:
 
 
 def _is_bad(box: jax.Array, box_format: BoxFormat) -> jax.Array:
-    """Whether a box is not one: a number that is not finite, a size that is negative or too large. Shape (N, D)."""
-    box = box.astype(_dtype("float64"))  # a difference of unsigned integers is never negative
+    """Whether a box has a number that is not finite, or a size that is negative or too large. Shape (N, D)."""
+    box = box.astype(_dtype("float64"))  # differences of unsigned integers are never negative
     width, height = sizes(box, box_format)
     is_fine = (width >= 0) & (height >= 0) & (jnp.maximum(width, height) <= LARGEST_SIDE)
     return ~(jnp.isfinite(box).all(axis=-1) & is_fine)
@@ -403,21 +423,22 @@ def _count(flags: jax.Array, like: jax.Array) -> jax.Array:
 
 
 def _append(rows: Rows, batch: Mapping[str, jax.Array], is_kept: jax.Array, name: str) -> Rows:
-    """The rows of a batch that are kept, behind those there are."""
+    """Append the kept rows of a batch."""
     num_rows = is_kept.size
     if num_rows > rows.capacity:
         product = " * ".join(map(str, is_kept.shape))
         raise InputError(f"`{name}` must have room for a batch, {product} with its padding; got {rows.capacity}")
-    order_P = jnp.argsort(~is_kept.reshape(-1), stable=True)  # the kept ones first
+    order_P = jnp.argsort(~is_kept.reshape(-1), stable=True)  # kept rows first
     block = {key: column.reshape(num_rows, *column.shape[2:])[order_P] for key, column in batch.items()}
     return _write(rows, block, _count(is_kept, rows.num))
 
 
 def _write(rows: Rows, block: Mapping[str, jax.Array], num: jax.Array) -> Rows:
-    """The rows with the first `num` of a block behind them.
+    """Append the first `num` rows of a block.
 
-    The block is written whole, and what comes next is written over its rest. Near the end of the buffer it would not
-    fit, and JAX would move it back, over earlier rows: so it starts earlier, and has those rows in it.
+    The whole block is written; the next one overwrites its remaining rows. Near the end of the buffer the block would
+    not fit, and `dynamic_update_slice` would shift it back, over earlier rows. So it starts earlier there, and contains
+    copies of these rows.
     """
     size = block["image"].shape[0]
     start = jnp.minimum(rows.num, rows.capacity - size)
@@ -442,7 +463,7 @@ def _taken(rows: Rows) -> dict[str, NDArray[Any]]:
 
 
 def _check_images_are_different(detections: Mapping[str, NDArray[Any]], truths: Mapping[str, NDArray[Any]]) -> None:
-    """Raise `InputError` if an id was given to two images."""
+    """Raise `InputError` if two images have the same id."""
     pairs = [np.stack([columns["image"], columns["serial"]], axis=1) for columns in (detections, truths)]
     images, counts = np.unique(np.unique(np.concatenate(pairs), axis=0)[:, 0], return_counts=True)
     if (counts > 1).any():

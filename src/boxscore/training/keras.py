@@ -1,4 +1,4 @@
-"""mAP in `model.fit`: a callback of Keras 3, on any of its backends, that puts the numbers into the logs."""
+"""mAP in `model.fit`: a Keras 3 callback, for all backends, that adds the numbers to the logs."""
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -19,20 +19,28 @@ __all__ = ["MeanAveragePrecisionCallback"]
 
 
 class MeanAveragePrecisionCallback(keras.callbacks.Callback):
-    """mAP of the model on a dataset after every epoch, in the logs as `val_map`, `val_map_50` and so on.
+    """Compute mAP on a dataset after every epoch, and log it as `val_map`, `val_map_50` and so on.
 
-    Callbacks see the logs one after the other, so put this one before those that want its numbers:
+    Callbacks see the logs one after the other, so put this one before callbacks that need its numbers:
 
         early = keras.callbacks.EarlyStopping("val_map", mode="max")
         model.fit(..., callbacks=[MeanAveragePrecisionCallback(dataset, decode=decode), early])
 
-    `dataset`: batches of inputs and targets, as often as they are asked for: a `tf.data.Dataset`, a `PyDataset`, a
-    list. The targets are as `MeanAveragePrecision.update` takes them, such as a dict of padded `boxes` and `labels`,
-    and may have `image_id`. `decode` makes of the model's outputs, in NumPy, what `update` takes as `preds`; by default
-    they are that already. `prefix` stands before every name. `class_groups`, `warn` and `invalid`: as in
-    `MeanAveragePrecision`, but invalid predictions, as of a head that is not trained yet, are dropped unless
-    `invalid="error"`. `save_to`: a folder for the result of each epoch, `epoch_000.boxscore` and so on, as `boxscore
-    serve` shows them.
+    Args:
+        dataset: Pairs of inputs and targets, iterable once per epoch: a `tf.data.Dataset`, a `PyDataset` or a list.
+            Targets are in a form that `MeanAveragePrecision.update` accepts, such as a dict of padded `boxes` and
+            `labels`, and may have `image_id`.
+        protocol: As in `MeanAveragePrecision`.
+        decode: Converts the model's outputs, in NumPy, to the `preds` of `update`; by default they stay unchanged.
+        prefix: The beginning of every name in the logs.
+        box_format: As in `MeanAveragePrecision`.
+        class_names: As in `MeanAveragePrecision`.
+        class_groups: As in `MeanAveragePrecision`.
+        engine: As in `MeanAveragePrecision`.
+        threads: As in `MeanAveragePrecision`.
+        warn: As in `MeanAveragePrecision`.
+        invalid: As in `MeanAveragePrecision`, but "drop" by default: a head that is not trained yet may predict NaN.
+        save_to: A folder for the result of each epoch, `epoch_000.boxscore` and so on, for `boxscore serve`.
     """
 
     @suggests_keywords
@@ -72,10 +80,10 @@ class MeanAveragePrecisionCallback(keras.callbacks.Callback):
             invalid=invalid,
         )
         self.result: Result | None = None
-        """That of the last epoch, with classes and curves."""
+        """The result of the last epoch, with classes and curves."""
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
-        """Add the numbers of the model as it is now to `logs`."""
+        """Evaluate the model and add the numbers to `logs`."""
         self.metric.reset()
         for batch in self._batches():
             if not isinstance(batch, tuple | list) or len(batch) < 2:
@@ -89,7 +97,7 @@ class MeanAveragePrecisionCallback(keras.callbacks.Callback):
             logs.update({f"{self.prefix}{name}": value for name, value in self.result.items()})
 
     def _batches(self) -> Iterator[Any]:
-        """The batches; a `PyDataset` is asked for each by number."""
+        """Yield the batches; a `PyDataset` is indexed by number."""
         if isinstance(self.dataset, keras.utils.PyDataset):
             for index in range(self.dataset.num_batches):
                 yield self.dataset[index]
@@ -98,7 +106,7 @@ class MeanAveragePrecisionCallback(keras.callbacks.Callback):
 
 
 def _check_dataset(dataset: Any) -> None:
-    """Raise `InputError` for what would only be found out, or never end, after the first epoch."""
+    """Raise `InputError` for a dataset that would fail, or never end, after the first epoch."""
     if isinstance(dataset, Iterator):
         raise InputError("`dataset` must give its batches anew each epoch; got an iterator, which gives them once")
     is_numbered = isinstance(dataset, keras.utils.PyDataset)
@@ -106,5 +114,5 @@ def _check_dataset(dataset: Any) -> None:
         raise InputError(f"`dataset` must give batches of inputs and targets; got {type(dataset).__name__}")
     cardinality = getattr(dataset, "cardinality", None)
     is_endless = dataset.num_batches is None if is_numbered else callable(cardinality) and int(cardinality()) == -1
-    if is_endless:  # -1 is TensorFlow's infinity; what it does not know is -2
+    if is_endless:  # -1 is TensorFlow's infinite cardinality; -2 is unknown
         raise InputError("`dataset` must end; got one that goes on for ever")

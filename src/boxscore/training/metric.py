@@ -1,4 +1,4 @@
-"""The streaming metric: mAP as inference goes. `update` matches and forgets the boxes; `compute` gives the result."""
+"""The streaming metric: `update` matches a batch and forgets its boxes; `compute` gives the result."""
 
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -43,36 +43,37 @@ from boxscore.result.result import Result
 from boxscore.result.tally import Tally, joined
 
 _WATCHED = 10
-"""Updates that are looked at for likely mistakes; those show from the first batch on."""
+"""Number of updates that are checked for likely mistakes; such mistakes show from the first batch on."""
 
 
 class MeanAveragePrecision:
-    """mAP over a stream of batches, the same bits as one evaluation of everything.
+    """mAP over a stream of batches; the numbers equal one evaluation of all images, bit for bit.
 
-    `update` takes the outputs of detectors and loaders, in NumPy, PyTorch, JAX or TensorFlow: a list of dicts, one per
-    image; a dict of padded batches; `Detections` and `Truths`. In place of a dict there may be what other libraries
-    have for one image: supervision's `Detections` and `KeyPoints`, as preds Ultralytics' `Results` as well. `update`
-    matches them and stores about 20 bytes per detection; inputs are neither changed nor stored. Small batches wait, as
-    copies of a few megabytes at most, to be matched together. `compute` can be called at any time, and changes nothing.
+    `update` matches a batch and stores about 20 bytes per detection; inputs are neither changed nor stored. Small
+    batches wait, as copies of a few megabytes at most, to be matched together. `compute` can be called at any time and
+    changes nothing.
 
-    `iou_type`: that of the protocol, "bbox" unless it says another one. With "segm" or "boundary" batches have `masks`
-    in place of `boxes`: booleans or bytes, (D, H, W) or (D, 1, H, W) per image. With "obb" or "probiou" `boxes` are
-    oriented, as `box_format` says: "cxcywha:radians", (D, 5), "xyxyxyxy", (D, 8), and others; such a format implies
-    "obb".
+    With `iou_type` "segm" or "boundary" batches have `masks` in place of `boxes`: booleans or bytes, (D, H, W) or
+    (D, 1, H, W) per image. With "obb" or "probiou" `boxes` are oriented, in the format of `box_format`:
+    "cxcywha:radians", (D, 5), "xyxyxyxy", (D, 8), and others. Under LVIS targets also have `neg_category_ids`.
 
-    Images are identified by `image_ids`, or by `image_id` in the targets' dicts: integers or names. Else they are
-    numbered as they come. `unique_images`: whether an image that comes again is left out, since loaders repeat images
-    to fill their last batch: the first one counts, and every image must have an id. Without it such an image is an
-    error. `class_groups`: the group of each class by label, for protocols that measure groups ("rare", "common" or
-    "frequent" under LVIS, whose targets also have `neg_category_ids`). `warn`: whether to warn, once each, about inputs
-    that are likely a mistake, such as fractions beside pixels.
-
-    `invalid`: what becomes of a prediction with a NaN, an infinity or a negative size: "error" refuses the batch;
-    "drop" drops the prediction, as if it were not there, for training that must go on. There is one warning; the
-    result counts all that were dropped, in `num_invalid`, and is not `comparable`. Targets must be valid always.
-
-    `sync`: whether `compute` is over all processes of torch.distributed, if there are several, and `process_group`
-    which of them; the default is all.
+    Args:
+        protocol: The rules: a name, such as "coco" or "voc2012", or a `Protocol`.
+        iou_type: The similarity; by default the protocol's, or "obb" for a named protocol and oriented boxes.
+        box_format: The format of all boxes, such as "xyxy", "xywh" or "cxcywh".
+        class_names: The names of classes: a list, or a dict by label.
+        class_groups: The group of each class by label, for protocols that measure groups: "rare", "common" or
+            "frequent" under LVIS.
+        engine: "auto", "native", "parallel" or "sequential", as in `evaluate`.
+        threads: The number of threads; by default BOXSCORE_THREADS, else this process's share of the cores.
+        warn: Whether to warn, once each, about inputs that are likely a mistake, such as fractions mixed with pixels.
+        sync: Whether `compute` covers all processes of torch.distributed, if there are several.
+        process_group: The processes that `compute` covers; by default all.
+        unique_images: Whether to skip an image that comes again, since loaders repeat images to fill their last batch:
+            the first one counts, and every image must have an id. If False, a repeated image is an error.
+        invalid: The treatment of a prediction with a NaN, an infinity or a negative size. "error" refuses the batch;
+            "drop" drops the prediction and warns once, for training that must go on. The result counts the dropped
+            predictions in `num_invalid` and is not `comparable`. Targets must always be valid.
 
     >>> metric = MeanAveragePrecision("coco", box_format="xyxy", class_names=["cat", "dog"])
     >>> pred = {"boxes": np.array([[0, 0, 10, 9]]), "scores": np.array([0.9]), "labels": np.array([1])}
@@ -117,7 +118,7 @@ class MeanAveragePrecision:
         self.invalid = checked_invalid(invalid)
         no_truths = Truths(image=[], label=[], box=[], class_names=class_names, class_groups=class_groups)
         self.class_names, self.class_groups = no_truths.names_by_label, no_truths.class_groups
-        # Nothing is the same for shapes of any kind.
+        # The empty tally is the same for every kind of shape.
         nothing = match(
             Detections(image=[], label=[], score=[], box=[]), no_truths, self.protocol.replace(iou_type="bbox"), engine
         )
@@ -127,7 +128,7 @@ class MeanAveragePrecision:
         self.reset()
 
     def reset(self) -> None:
-        """Forget all that was seen."""
+        """Forget all updates."""
         with self._lock:
             self._tallies: list[Tally] = []
             self._waiting: RowBuffer | None = None
@@ -140,10 +141,21 @@ class MeanAveragePrecision:
     def update(
         self, preds: Any, targets: Any = None, *, target: Any = None, image_ids: ImageIdsLike | None = None
     ) -> None:
-        """Match one batch. If anything in it is invalid, the whole batch is refused, and nothing changes; with
-        `invalid="drop"` predictions are dropped instead.
+        """Match one batch. An invalid batch is refused as a whole, and the metric stays unchanged.
 
-        `target` is torchmetrics' name for `targets`.
+        Arrays may be NumPy's, PyTorch's, JAX's or TensorFlow's. A batch is a list of dicts, one per image; a dict of
+        padded arrays; or `Detections` and `Truths`. In place of a dict, supervision's `Detections` and `KeyPoints` are
+        accepted, and in `preds` Ultralytics' `Results`. With `invalid="drop"` invalid predictions are dropped.
+
+        Args:
+            preds: The predictions: `boxes`, `scores` and `labels` per image.
+            targets: The truths: `boxes` and `labels` per image.
+            target: torchmetrics' name for `targets`.
+            image_ids: One id per image, an integer or a name; by default `image_id` in the targets' dicts. Images
+                without ids are numbered as they come.
+
+        Raises:
+            InputError: If the batch is invalid, or if an image came before and `unique_images` is False.
         """
         if (targets is None) == (target is None):
             raise InputError("`targets` must be given once, under this name or as `target`")
@@ -158,25 +170,25 @@ class MeanAveragePrecision:
                 self._update_images(_as_list(preds), _as_list(targets), ids)
 
     def compute(self) -> Result:
-        """The result of all updates so far, on all processes of torch.distributed: all of them must call this then.
+        """Compute the result of all updates so far, of all processes if there are several: each must call this.
 
-        Each gets the same bits, those of one process that has seen everything. An image that several have seen counts
-        once, if updates named their images; numbered images are all different, those of rank 0 first. What this
-        process has counted stays as it is.
+        Every process gets the same bits, as if one process had seen all images. An image that several processes have
+        seen counts once, if updates named their images. Numbered images are all different; rank 0 comes first. The
+        state of this process doesn't change.
         """
         with self._lock:
             tally, is_numbering = self.tally, self._is_numbering
         if self.sync and distributed.is_distributed(self.process_group):
             tally = distributed.gather(tally, is_numbering, self.process_group)
         result = finish(tally, self.engine, threads=self.threads)
-        is_dropped = tally.num_invalid > 0 and len(tally) == 0  # which has been said
+        is_dropped = tally.num_invalid > 0 and len(tally) == 0  # a warning has said so
         if self.warn and not is_dropped and distributed.is_first():
             self._warn_of(self._watch.find_mistakes(result, Remedies()), stacklevel=3)
         return result
 
     @property
     def tally(self) -> Tally:
-        """All that was counted so far, as one tally."""
+        """The tally of all updates of this process."""
         with self._lock:
             self._match_waiting()
             if len(self._tallies) != 1:
@@ -185,14 +197,20 @@ class MeanAveragePrecision:
 
     @property
     def image_names(self) -> dict[int, str]:
-        """The names of images that were identified by name, by the ids that tallies and results have for them."""
+        """The names of images that were identified by name, by the ids that stand for them in tallies and results."""
         return dict(self._names)
 
     def merge(self, *others: "MeanAveragePrecision") -> "MeanAveragePrecision":
-        """A new metric of all that this one and others have seen, with the settings of this one. None of them changes.
+        """Make a new metric from the updates of this one and others, with the settings of this one.
 
-        Associative, and a metric that has seen nothing changes no result. An image may be in one of them only; with
-        `unique_images` the first one counts.
+        None of them changes. Merging is associative, and an empty metric changes no result.
+
+        Args:
+            *others: Metrics of the same protocol.
+
+        Raises:
+            InputError: If protocols differ, if images have no ids, or if an image is in more than one metric; with
+                `unique_images` the first one counts instead.
 
         >>> first, second = MeanAveragePrecision(warn=False), MeanAveragePrecision(warn=False)
         >>> pred = {"boxes": [[0, 0, 9, 9]], "scores": [0.9], "labels": [1]}
@@ -231,7 +249,7 @@ class MeanAveragePrecision:
         return merged
 
     def state_dict(self) -> dict[str, Any]:
-        """All that was seen, in plain values, for a checkpoint: `torch.load` and others take them as they are."""
+        """The state for a checkpoint, in built-in types only: `torch.load` and other loaders accept it."""
         from boxscore.result import storage
 
         with self._lock:
@@ -243,7 +261,11 @@ class MeanAveragePrecision:
             }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from the state that `state_dict` returned."""
+        """Continue from a checkpoint.
+
+        Args:
+            state: A dict from `state_dict`, of a metric of the same protocol.
+        """
         from boxscore.result import storage
 
         try:
@@ -278,7 +300,7 @@ class MeanAveragePrecision:
         vars(self).update(state, _lock=fork_safe_lock(), _waiting=None)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "MeanAveragePrecision":
-        memo[id(self.process_group)] = self.process_group  # a handle of PyTorch's, which can't be copied
+        memo[id(self.process_group)] = self.process_group  # PyTorch's handle, which can't be copied
         copied = memo[id(self)] = type(self).__new__(type(self))
         copied.__setstate__(deepcopy(self.__getstate__(), memo))
         return copied
@@ -292,7 +314,7 @@ class MeanAveragePrecision:
 
     @property
     def _shapes(self) -> tuple[str, BoxFormat]:
-        """What decides the keys of dicts, and the shapes of their rows."""
+        """The similarity and the box format, which decide the keys of dicts and the shapes of their rows."""
         return self.protocol.iou_type, self.box_format
 
     @property
@@ -300,7 +322,7 @@ class MeanAveragePrecision:
         return self.warn and self._num_watched < _WATCHED
 
     def _update_images(self, preds: Any, targets: Any, ids: ImageIds | None) -> None:
-        """One dict per image: by way of the buffer where possible, else by way of columns."""
+        """Match one dict per image, through the buffer if possible, else through columns."""
         for name, images in (("preds", preds), ("targets", targets)):
             if type(images) is not list and (isinstance(images, Mapping | str) or not isinstance(images, Sequence)):
                 kinds = "a list of dicts, a dict of padded batches, or columns"
@@ -315,7 +337,7 @@ class MeanAveragePrecision:
         if ids is None:
             if all(isinstance(each, Mapping) and "image_id" in each for each in targets):
                 ids = in_argument("targets", image_ids_of, targets, "")
-            elif self.unique_images:  # invalid targets have errors of their own
+            elif self.unique_images:  # errors of invalid targets come first
                 in_argument("targets", read_images, targets, TRUTH_KEYS.of_shapes(*self._shapes))
         rows = self._new_rows(ids, len(preds))
         if rows is not None and ids is not None:
@@ -332,7 +354,7 @@ class MeanAveragePrecision:
             self._store(self._match(detections, truths, partial(self._read_preds, preds, images)), images, ids)
 
     def _read_preds(self, preds: Any, images: list[int], invalid: Invalid = "error") -> Detections:
-        """The predictions of dicts, on the general path."""
+        """Read the predictions of dicts on the general path."""
         settings: dict[str, Any] = {"box_format": self.box_format, "iou_type": self.protocol.iou_type}
         settings |= {"image_ids": images, "invalid": invalid, "is_hosted": True}
         return in_argument("preds", Detections.from_images, preds, **settings)
@@ -340,7 +362,7 @@ class MeanAveragePrecision:
     def _add_to_buffer(self, preds: Any, targets: Any, images: list[int], read: Callable[[], Any]) -> bool:
         """Copy the rows of a batch, to be matched with others; return whether that was possible.
 
-        `preds`, `targets`: from `collect_arrays`. `read`: raises the error that the first invalid prediction is.
+        `preds` and `targets` come from `collect_arrays`. `read` raises the error of the first invalid prediction.
         """
         if self.engine not in ("auto", "native"):
             return False
@@ -366,7 +388,7 @@ class MeanAveragePrecision:
         return True
 
     def _match_waiting(self) -> None:
-        """Match the batches that wait, if there are any."""
+        """Match the waiting batches, if any."""
         if self._waiting is not None and len(self._waiting):
             self._tallies.append(match_buffer(self._waiting, num_threads(self.threads)))
 
@@ -410,7 +432,7 @@ class MeanAveragePrecision:
         self._store(self._match(preds, targets), images, ids)
 
     def _new_rows(self, ids: ImageIds | None, num_images: int) -> list[int] | None:
-        """The indices in a batch of the images that did not come before, each once; None for all of them."""
+        """Indices of the batch's images that are new, each once; None without `unique_images`, for all of them."""
         if not self.unique_images or not num_images:
             return None
         if ids is None:
@@ -421,7 +443,7 @@ class MeanAveragePrecision:
         return sorted(row for image, row in first.items() if image not in self._seen)
 
     def _checked_images(self, ids: ImageIds | None, num_images: int) -> list[int]:
-        """The ids of a batch's images, none of which came before; without ids, numbers that go on from the last."""
+        """Check that all images are new, and return their ids; without ids, numbers that continue from the last."""
         if not num_images:
             return []
         if self._is_numbering is not None and (ids is None) != self._is_numbering:
@@ -470,7 +492,7 @@ class MeanAveragePrecision:
         self._seen.update(images)
 
     def _tell_of_invalid(self, num: int, read: Callable[[], Any] | None) -> None:
-        """Warn, once, that predictions were dropped. `read`: raises the error that the first of them is."""
+        """Warn, once, that predictions were dropped. `read` raises the error of the first of them."""
         if not self.warn or "dropped" in self._warned:
             return
         self._warned |= {"dropped"}
@@ -478,7 +500,7 @@ class MeanAveragePrecision:
         warnings.warn(f"{words}; `num_invalid` of the result counts all (warn=False silences this)", stacklevel=5)
 
     def _warn_of(self, mistakes: Iterable[Mistake], stacklevel: int) -> None:
-        """Warn of each kind of mistake once, whatever is reset in between."""
+        """Warn of each kind of mistake once; `reset` doesn't repeat warnings."""
         for mistake in mistakes:
             if mistake.kind not in self._warned:
                 self._warned |= {mistake.kind}
@@ -486,7 +508,7 @@ class MeanAveragePrecision:
 
 
 def dropped_words(num: int, read: Callable[[], Any] | None) -> str:
-    """That so many predictions of a batch were dropped, and why the first was, by the error that `read` raises."""
+    """Say how many predictions of a batch were dropped, and why the first was: by the error that `read` raises."""
     words = f"{text.count(num, 'invalid prediction')} of a batch {'was' if num == 1 else 'were'} dropped"
     try:
         if read is not None:
@@ -497,7 +519,7 @@ def dropped_words(num: int, read: Callable[[], Any] | None) -> str:
 
 
 def _check_is_protocol(protocol: object) -> None:
-    """Raise `InputError` for what is first in other tools: a box format, a similarity."""
+    """Raise `InputError` for a box format or a similarity, the first argument in other tools."""
     for name, known in (("box_format", get_args(BoxFormat)), ("iou_type", IOU_TYPES)):
         if isinstance(protocol, str) and protocol in known:
             raise InputError(
@@ -511,5 +533,5 @@ def _check_num_ids(ids: ImageIds, num_images: int) -> None:
 
 
 def _as_list(images: Any) -> Any:
-    """A batch of one image, if it is the object of one image; else as it is."""
+    """Wrap another library's object of one image in a list; return anything else unchanged."""
     return [images] if type(images) is not list and is_image_object(images) else images

@@ -1,8 +1,8 @@
 """All boxes and masks of a metric's updates, stored as bytes: for COCO's files and for IoUs.
 
-One update is a block of rows: one per image, in order, then one per detection and one per truth, which have the index
-of their image in the update; behind them the masks of detections and truths, if there are any. Blocks are concatenated,
-across processes, too; `boxscore.result.blocks` has their layout.
+One update is a block of rows: one per image, in order, then one per detection and one per truth. `image` is the index
+in the update. The masks of detections and truths follow, if they have masks. Blocks are concatenated, also across
+processes; `boxscore.result.blocks` defines their layout.
 
     kind       image  more columns
     IMAGE      0      id
@@ -49,7 +49,7 @@ Rows = NDArray[np.void]
 
 
 def pack(detections: Detections, truths: Truths, ids: Sequence[int]) -> bytes:
-    """The block of one update; `ids`: those of its images, in order, all different."""
+    """Pack one update into a block; `ids` are the distinct ids of its images, in order."""
     images = np.zeros(len(ids), _ROW)
     images["kind"], images["image"], images["id"] = _IMAGE, np.arange(len(ids)), ids
     rows, truth_rows = _block(detections, _DETECTION, images["id"]), _block(truths, _TRUTH, images["id"])
@@ -81,7 +81,7 @@ def _block(columns: Detections | Truths, kind: int, ids: NDArray[np.int64]) -> R
 
 
 def _blocks(content: Any) -> Iterator[tuple[Rows, Masks]]:
-    """The rows and the masks of each update."""
+    """Yield the rows and the masks of each update."""
     rest = memoryview(content)
     while len(rest):
         _, columns, rest = blocks.split(_KIND, rest, "the state of the metric")
@@ -95,19 +95,19 @@ def _blocks(content: Any) -> Iterator[tuple[Rows, Masks]]:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StoredShapes:
-    """All shapes of some updates. The images have numbers from 0, in the order in which they came."""
+    """All shapes of some updates. Images are numbered from 0, in the order of updates."""
 
     ids: NDArray[np.int64]
-    """The images' ids, or their numbers where they have none. Shape (N,)."""
+    """The images' ids with `unique_images`, else their numbers. Shape (N,)."""
     detections: Rows
     truths: Rows
     masks: Masks
-    """Those of the detections; none where there are boxes alone."""
+    """The masks of the detections; empty if only boxes are stored."""
     truth_masks: Masks
 
     @classmethod
     def unpack(cls, content: Any, *, unique_images: bool) -> "StoredShapes":
-        """The shapes in blocks; with `unique_images` only the first image of each id."""
+        """Read the shapes from blocks; with `unique_images` only the first image of each id."""
         parts: list[Rows] = [np.zeros(0, _ROW)]
         masks: list[Masks] = [Masks.from_rle([])]
         num_images, num_masks = 0, 0
@@ -116,7 +116,7 @@ class StoredShapes:
             is_image = rows["kind"] == _IMAGE
             rows["image"] += num_images
             num_images += int(is_image.sum())
-            # The mask of each row, -1 for images and where there are none.
+            # The mask index of each row; -1 for images and if only boxes are stored.
             own = np.full(len(rows), -1)
             if len(runs):
                 own[~is_image] = num_masks + np.arange(len(runs))
@@ -146,14 +146,14 @@ class StoredShapes:
 
     @property
     def labels(self) -> list[int]:
-        """Every label, ascending."""
+        """All labels, ascending."""
         both = np.concatenate([self.detections["label"], self.truths["label"]])
         return [int(label) for label in np.unique(both)]
 
     def ious(self, limit: int, iou_type: str, *, is_pooled: bool = False) -> dict[tuple[int, int], Any]:
-        """The IoUs by number of the image and label: detections by falling score, at most `limit`, and truths.
+        """IoUs by image number and label: rows are detections by falling score, at most `limit`; columns are truths.
 
-        As pycocotools has them: a list without items where one of both is missing. `is_pooled`: all have label 0.
+        As in pycocotools, an empty list if either side is empty. With `is_pooled` all labels are 0.
         """
         ranked = np.argsort(-self.detections["score"], kind="stable")
         groups = [
@@ -181,7 +181,7 @@ class StoredShapes:
         return values.reshape(len(rows), len(truths))
 
     def write_coco(self, name: str, iou_types: Sequence[str]) -> None:
-        """Two files in COCO's format, `<name>_preds.json` and `<name>_target.json`; images have their ids."""
+        """Write two files in COCO's format, `<name>_preds.json` and `<name>_target.json`; images have their `ids`."""
         preds = [
             {**row, "iscrowd": 0, "score": score}
             for row, score in zip(
@@ -209,7 +209,7 @@ class StoredShapes:
             write_file(Path(f"{name}_{part}.json"), [json.dumps(content, indent=4).encode()])
 
     def _sizes(self) -> list[dict[str, int]]:
-        """The size of each image that has masks."""
+        """Height and width of each image with masks; an empty dict for images without."""
         sizes: list[dict[str, int]] = [{} for _ in range(self.ids.size)]
         for rows, masks in ((self.detections, self.masks), (self.truths, self.truth_masks)):
             for image, (height, width) in zip(rows["image"].tolist(), masks.runs.sizes.tolist(), strict=False):
@@ -230,7 +230,7 @@ class StoredShapes:
 
 
 def _groups(rows: Rows, order: NDArray[np.int64], *, is_pooled: bool) -> dict[tuple[int, int], NDArray[np.int64]]:
-    """The rows of each image and label, in this order."""
+    """Group row indices by image and label; each group keeps the given order."""
     label = np.zeros(len(rows), np.int64) if is_pooled else rows["label"]
     image, label = rows["image"][order], label[order]
     grouped = np.lexsort((label, image))
@@ -243,7 +243,7 @@ def _groups(rows: Rows, order: NDArray[np.int64], *, is_pooled: bool) -> dict[tu
 def read_coco(
     preds: str, target: str, iou_types: Sequence[str]
 ) -> tuple[list[dict[str, NDArray[Any]]], list[dict[str, NDArray[Any]]]]:
-    """COCO's files as one dict per image: those with truths in the order of their first, then the others."""
+    """Read COCO's files as one dict per image: images with truths by their first truth, then the others."""
     dataset, results = _json(target), _json(preds)
     if not isinstance(dataset, Mapping) or not isinstance(dataset.get("annotations"), list):
         raise InputError(f"{target}: must be COCO's ground truth, an object with `annotations`")
@@ -291,7 +291,7 @@ def read_coco(
 
 
 def _pixels(path: str, rows: list[Any], size: tuple[int, int]) -> NDArray[np.uint8]:
-    """The masks of an image. Shape (N, H, W)."""
+    """The masks of an image as pixels. Shape (N, H, W)."""
     try:
         masks = Masks.from_rle([row["segmentation"] for row in rows], size)
     except RowError as error:

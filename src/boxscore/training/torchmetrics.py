@@ -1,6 +1,6 @@
-"""The metric as torchmetrics has it: its constructor, its names, its synchronization. Needs PyTorch and torchmetrics.
+"""The metric with torchmetrics' constructor, names and synchronization. Needs PyTorch and torchmetrics.
 
-What differs from torchmetrics' own MeanAveragePrecision, and why, is in docs/guides/training.md.
+docs/guides/training.md lists the differences from torchmetrics' MeanAveragePrecision, with reasons.
 """
 
 import warnings
@@ -54,13 +54,13 @@ Images = Sequence[Mapping[str, Any]]
 _COCO = Protocol.named("coco")
 
 _TARGET_KEYS = TRUTH_KEYS._replace(defaults={**TRUTH_KEYS.defaults, "area": 0})
-"""As in torchmetrics, an area of 0 means that of the shape."""
+"""As in torchmetrics, an area of 0 stands for the area of the shape."""
 
 
 class _Tallies(list[torch.Tensor]):
     """The bytes of tallies, one or more per tensor, and the batches that wait to be matched.
 
-    The metrics of a collection may share one list, so what waits is here and not in the metric.
+    The metrics of a collection may share one list, so the waiting batches are stored here and not in the metric.
     """
 
     def __init__(self, parts: Sequence[torch.Tensor] = ()) -> None:
@@ -68,10 +68,10 @@ class _Tallies(list[torch.Tensor]):
         self.lock = fork_safe_lock()
         self.buffer: RowBuffer | None = None
         self.waiting: set[int] = set()
-        """The ids of the images in the buffer; where images are not identified, numbers from 0 on."""
+        """The ids of the images in the buffer; without `unique_images`, numbers from 0 on."""
 
     def match_waiting(self, device: torch.device) -> None:
-        """Match the batches that wait, if there are any."""
+        """Match the waiting batches, if any."""
         with self.lock:
             if self.buffer is not None and len(self.buffer):
                 self.append(_as_tensor(storage.to_bytes(match_buffer(self.buffer, num_threads(None))), device))
@@ -84,26 +84,38 @@ class _Tallies(list[torch.Tensor]):
 class MeanAveragePrecision(Metric):
     """mAP and mAR under COCO's protocol, in a dict of tensors with the names of torchmetrics.
 
-    `update` takes a list of dicts, one per image: a prediction has `boxes` (D, 4), `scores` (D,) and
-    `labels` (D,); a target has `boxes` (G, 4), `labels` (G,) and, if you like, `area` (G,) and any of `iscrowd`,
-    `ignore` and `difficult` (G,). It matches them, and stores the verdicts as bytes; boxes are forgotten. Neither
-    torchvision nor pycocotools is needed. With `iou_type="segm"` dicts have `masks` in place of `boxes`, booleans or
-    bytes (D, H, W) or (D, 1, H, W); with `iou_type=("bbox", "segm")` they have both, and the names begin with `bbox_`
-    and `segm_`. With `iou_type="keypoints"`, which torchmetrics does not have, predictions have `keypoints` (D, K, 3)
-    and targets `keypoints` (G, K, 3), `labels` and, if you like, `boxes`, `area`, `visibility` and flags: OKS under
-    COCO's protocol of keypoints, for `sigmas` of your own if they are not COCO's 17.
+    `update` matches a batch and stores the verdicts as bytes; boxes are forgotten. Neither torchvision nor pycocotools
+    is needed. The first nine arguments are torchmetrics'; the others are new.
 
-    The first nine arguments are torchmetrics', and `settings` go to its `Metric`. The others are new:
-    `sigmas`: how far apart annotators place each keypoint, relative to the size of the object.
-    `unique_images`: images are told apart by the `image_id` that every target must have then, and of images with the
-    same id, such as a sampler's repetitions, the first counts, that of the lowest rank; else every image counts, and
-    ties of score break by rank and order. `scalars_only`: leave out what `log_dict` can't log: all arrays, `classes`.
-    `skip_undefined`: leave out numbers that are undefined, in place of -1. `keep_boxes`: keep all boxes, about 90 bytes
-    each, and masks, about one byte per run, for `tm_to_coco`; `extended_summary` keeps them, too, for its `ious`.
-    `invalid`: "drop" drops a prediction with a NaN, an infinity or a negative size, as if it were not there, with one
-    warning, and `num_invalid` counts them; "error" refuses the batch. Targets must be valid always.
-    `torchmetrics_thresholds`: the default thresholds are torchmetrics' own, COCO's rounded to single precision, so that
-    numbers are torchmetrics' to the last bit.
+    With `iou_type="segm"` dicts have `masks` in place of `boxes`, booleans or bytes (D, H, W) or (D, 1, H, W). With
+    `iou_type=("bbox", "segm")` they have both, and the names of numbers begin with `bbox_` and `segm_`. With
+    `iou_type="keypoints"`, which torchmetrics does not have, predictions have `keypoints` (D, K, 3), and targets have
+    `keypoints` (G, K, 3), `labels` and optionally `boxes`, `area`, `visibility` and flags: OKS under COCO's protocol
+    for keypoints.
+
+    Args:
+        box_format: "xyxy", "xywh" or "cxcywh".
+        iou_type: "bbox", "segm", a tuple of both, or "keypoints".
+        iou_thresholds: The IoU thresholds; by default COCO's, 0.5 to 0.95.
+        rec_thresholds: The recall points; by default COCO's, 0 to 1 in steps of 0.01.
+        max_detection_thresholds: The limits of detections per image and class; by default COCO's.
+        class_metrics: Whether `compute` returns AP and AR of each class.
+        extended_summary: Whether `compute` returns curves and IoUs, too; keeps all boxes, as `keep_boxes` does.
+        average: "macro" averages over classes; "micro" gives all detections and truths one label.
+        backend: torchmetrics' "pycocotools" or "faster_coco_eval"; changes nothing here.
+        sigmas: The spread of annotators for each keypoint, relative to the size of the object; by default COCO's 17.
+        unique_images: Whether images are told apart by `image_id`, which every target must have then. Of images with
+            the same id, such as a sampler's repetitions, the first one of the lowest rank counts. If False, every image
+            counts, and ties of score break by rank and order.
+        scalars_only: Whether to return only numbers that `log_dict` can log: no arrays, no `classes`.
+        skip_undefined: Whether to drop undefined numbers from the dict instead of returning -1.
+        keep_boxes: Whether to keep all boxes, about 90 bytes each, and masks, about one byte per run, for
+            `tm_to_coco`.
+        invalid: The treatment of a prediction with a NaN, an infinity or a negative size: "drop" drops it, with one
+            warning, and `num_invalid` counts it; "error" refuses the batch. Targets must always be valid.
+        torchmetrics_thresholds: Whether default thresholds are torchmetrics', which are COCO's rounded to single
+            precision, so that numbers equal torchmetrics' to the last bit.
+        **settings: Arguments of torchmetrics' `Metric`.
 
     >>> metric = MeanAveragePrecision()
     >>> pred = {"boxes": torch.tensor([[0.0, 0.0, 10.0, 9.0]]), "scores": torch.tensor([0.9])}
@@ -129,7 +141,7 @@ class MeanAveragePrecision(Metric):
     warn_on_many_detections = True
     warn_on_mistakes = True
     boxes: list[torch.Tensor]
-    """Bytes of all boxes and masks, if they are kept; see `boxscore.training.stored_shapes`."""
+    """Bytes of all boxes and masks, with `keep_boxes` only; see `boxscore.training.stored_shapes`."""
 
     def __init__(
         self,
@@ -156,7 +168,7 @@ class MeanAveragePrecision(Metric):
         check_box_format(box_format, UPRIGHT_FORMATS)
         self.iou_type = _iou_types(iou_type)
         check_choice("average", average, ("macro", "micro"))
-        check_choice("backend", backend, ("pycocotools", "faster_coco_eval"))  # torchmetrics'; here there is one
+        check_choice("backend", backend, ("pycocotools", "faster_coco_eval"))  # validated, not used
         flags = {"class_metrics": class_metrics, "extended_summary": extended_summary}
         flags |= {"unique_images": unique_images, "scalars_only": scalars_only}
         flags |= {"skip_undefined": skip_undefined, "keep_boxes": keep_boxes}
@@ -200,12 +212,12 @@ class MeanAveragePrecision(Metric):
 
     @property
     def max_detection_thresholds(self) -> list[int]:
-        """The limits, ascending."""
+        """The limits of detections per image and class, ascending."""
         return [int(limit) for limit in self.protocol.limits if limit is not None]
 
     @property
     def num_invalid(self) -> int:
-        """Number of invalid predictions that were dropped; of all processes where states are synchronized."""
+        """Number of invalid predictions that were dropped; while states are synchronized, of all processes."""
         return self._joined(self._protocols()[0], list(self._split())).num_invalid
 
     @property
@@ -220,7 +232,13 @@ class MeanAveragePrecision(Metric):
         self._tallies = _Tallies(value) if type(value) is list else value
 
     def update(self, preds: Images, target: Images) -> None:
-        """Match one batch. If anything in it is wrong, it is refused as a whole; predictions may be dropped instead."""
+        """Match one batch. An invalid batch is refused as a whole; with `invalid="drop"` predictions are dropped.
+
+        Args:
+            preds: One dict per image with `boxes` (D, 4), `scores` (D,) and `labels` (D,).
+            target: One dict per image with `boxes` (G, 4), `labels` (G,) and optionally `area` (G,) and any of
+                `iscrowd`, `ignore` and `difficult` (G,).
+        """
         for name, images in (("preds", preds), ("target", target)):
             if isinstance(images, Mapping | str) or not isinstance(images, Sequence):
                 raise InputError(f"`{name}` must be a list of dicts, one per image; got {type(images).__name__}")
@@ -231,7 +249,7 @@ class MeanAveragePrecision(Metric):
 
     @property
     def _can_buffer(self) -> bool:
-        """Whether matching is all that is done with a batch."""
+        """Whether a batch only needs to be matched."""
         return self.iou_type == ("bbox",) and self.average == "macro" and not self.keep_boxes
 
     def _add_to_buffer(self, preds: Images, target: Images) -> bool:
@@ -245,7 +263,7 @@ class MeanAveragePrecision(Metric):
         settings = BufferSettings(self.protocol, self.box_format, None, self.invalid, fills_areas=True)
         tallies = self._tallies
         with tallies.lock:
-            is_repeated = not tallies.waiting.isdisjoint(named)  # which copy counts is decided between tallies
+            is_repeated = not tallies.waiting.isdisjoint(named)  # copies of an image are only resolved between tallies
             if tallies.buffer is None or tallies.buffer.settings != settings or is_repeated:
                 tallies.match_waiting(self.device)
                 tallies.buffer = RowBuffer(settings)
@@ -271,7 +289,7 @@ class MeanAveragePrecision(Metric):
 
     @staticmethod
     def _ids_of(target: Images) -> list[int] | None:
-        """The ids of a batch's images; None if one is missing, invalid or there twice."""
+        """The ids of a batch's images; None if one is missing, invalid or repeated."""
         try:
             ids = image_ids_of(target, "").numbers
         except InputError:
@@ -279,7 +297,7 @@ class MeanAveragePrecision(Metric):
         return ids if len({*ids}) == len(ids) else None
 
     def _add_columns(self, preds: Images, target: Images) -> None:
-        """Match a batch by way of columns: shapes other than boxes, batches that are kept, errors to report."""
+        """Match a batch through columns: for shapes other than boxes, batches that are kept, and errors to report."""
         keys, target_keys = self._keys
         detections: Detections = in_argument(
             "preds", build_from_images, detections_maker(self.invalid), preds, keys, **self._reading
@@ -301,7 +319,7 @@ class MeanAveragePrecision(Metric):
         for protocol in self._protocols():
             content += storage.to_bytes(match(detections, truths, protocol))
             if self.average == "micro":
-                # as in torchmetrics: one label for all, in the order that they came
+                # as in torchmetrics: one label for all, in input order
                 pooled = replace(detections, label=np.zeros(len(detections), np.int64))
                 pooled_truths = replace(truths, label=np.zeros(len(truths), np.int64))
                 content += storage.to_bytes(match(pooled, pooled_truths, protocol.replace(class_agnostic=True)))
@@ -318,7 +336,7 @@ class MeanAveragePrecision(Metric):
 
     @property
     def _reading(self) -> dict[str, Any]:
-        """The settings of `build_from_images`."""
+        """The keyword arguments of `build_from_images`."""
         has_boxes = "bbox" in self.iou_type or self._has_keypoints
         return {"is_hosted": True, **({"box_format": self.box_format} if has_boxes else {})}
 
@@ -334,7 +352,7 @@ class MeanAveragePrecision(Metric):
 
     @torch.jit.unused  # type: ignore[untyped-decorator]
     def forward(self, *values: Any, **named: Any) -> Any:
-        """The numbers of one batch, which counts as after `update`. One batch is too few to warn about mistakes."""
+        """Add one batch, as `update` does, and return its numbers. One batch is too few to warn about mistakes."""
         self._is_in_forward = True
         try:
             return super().forward(*values, **named)
@@ -342,7 +360,7 @@ class MeanAveragePrecision(Metric):
             self._is_in_forward = False
 
     def compute(self) -> dict[str, Any]:
-        """The numbers of all updates, on all processes. Undefined is -1, as torchmetrics has it."""
+        """Compute the numbers of all updates on all processes. Undefined numbers are -1, as in torchmetrics."""
         each = list(self._split())
         computed: dict[str, Any] = {}
         for protocol in self._protocols():
@@ -364,7 +382,7 @@ class MeanAveragePrecision(Metric):
         return computed
 
     def _arrays(self, per_class: Result, averaged: Result) -> dict[str, Any]:
-        """What is not one number: numbers of classes, and curves and IoUs if they are wanted."""
+        """The entries that are not one number: AP and AR per class, and with `extended_summary` curves and IoUs."""
         classes, last = per_class.per_class, self.max_detection_thresholds[-1]
         values = (classes.ap, classes.ar) if self.class_metrics else (np.array([-1.0]), np.array([-1.0]))
         extended: dict[str, Any] = {}
@@ -383,16 +401,21 @@ class MeanAveragePrecision(Metric):
         return [self.protocol.replace(iou_type=each) for each in self.iou_type]
 
     def _diagnose(self, result: Result) -> None:
-        """Warn, once, about the likely mistakes behind a result, by the boxes of the first batches."""
+        """Warn, once, about likely mistakes behind a result, judging by the boxes of the first batches."""
         for mistake in self._watch.find_mistakes(result, Remedies(truths="`target`", class_names=None)):
             self._is_diagnosed = True
             warnings.warn(f"{mistake} (warn_on_mistakes=False silences this)", stacklevel=4)
 
     def tm_to_coco(self, name: str = "tm_map_input") -> None:
-        """Write what this process has seen to `<name>_preds.json` and `<name>_target.json`, in COCO's format.
+        """Write the images of this process to `<name>_preds.json` and `<name>_target.json`, in COCO's format.
 
-        The metric must have been made with `keep_boxes=True`. Images are numbered as they came; with `unique_images`
-        they have their ids.
+        Images are numbered as they came; with `unique_images` they have their ids.
+
+        Args:
+            name: The beginning of both paths.
+
+        Raises:
+            InputError: If the metric keeps no boxes; make it with `keep_boxes=True`.
         """
         if not self.keep_boxes:
             raise InputError("`tm_to_coco` needs the boxes: make the metric with keep_boxes=True")
@@ -402,10 +425,18 @@ class MeanAveragePrecision(Metric):
     def coco_to_tm(
         coco_preds: str, coco_target: str, iou_type: IouType | Sequence[IouType] = "bbox", backend: str = "pycocotools"
     ) -> tuple[list[dict[str, torch.Tensor]], list[dict[str, torch.Tensor]]]:
-        """What COCO's files hold as `update` takes it, boxes as xywh: predictions and targets, one dict per image.
+        """Read COCO's files as inputs of `update`. Boxes are xywh, masks uint8 (N, H, W).
 
-        `iou_type`: with "segm" they have masks, uint8 (N, H, W), with several both. Images with truths come in the
-        order of their first one in the file, then those without.
+        Images with truths come first, in the order of their first truth in the file; then images without truths.
+
+        Args:
+            coco_preds: The path of the results.
+            coco_target: The path of the ground truth.
+            iou_type: "bbox" for boxes, "segm" for masks, or a tuple of both.
+            backend: torchmetrics' "pycocotools" or "faster_coco_eval"; changes nothing here.
+
+        Returns:
+            Predictions and targets, one dict per image.
         """
         iou_types = iou_types_of(iou_type, ("bbox", "segm"))
         check_choice("backend", backend, ("pycocotools", "faster_coco_eval"))
@@ -416,8 +447,8 @@ class MeanAveragePrecision(Metric):
         return preds, target
 
     def __getstate__(self) -> dict[str, Any]:
-        """As in torchmetrics, but a copy shares nothing that `update` changes in place."""
-        _ = self.tallies  # matches what waits
+        """As in torchmetrics, but a copy shares no list that `update` changes in place."""
+        _ = self.tallies  # matches the waiting batches
         state: dict[str, Any] = super().__getstate__()
         changed = (name for name in ("_tallies", "boxes", "_watch") if name in state)
         return state | {name: copy(state[name]) for name in changed}
@@ -427,22 +458,30 @@ class MeanAveragePrecision(Metric):
         return stored_shapes.StoredShapes.unpack(content, unique_images=self.unique_images)
 
     def reset(self) -> None:
-        """Forget all that was seen."""
-        if not self._is_in_forward:  # which resets, and puts the state back
+        """Forget all updates."""
+        if not self._is_in_forward:  # `forward` resets, then restores the state
             self._watch = Watch()
-        self.tallies = []  # torchmetrics would empty the list; wrappers such as `Running` have put it aside for later
+        self.tallies = []  # torchmetrics would empty the list in place; wrappers such as `Running` still hold it
         if self.keep_boxes:
             self.boxes = []
         super().reset()
 
     def plot(self, val: Any = None, ax: Any = None) -> Any:
-        """A figure and axes of one result or several; without `val`, of what `compute` gives. Needs matplotlib."""
+        """Plot results, as in torchmetrics. Needs matplotlib.
+
+        Args:
+            val: One result of `compute`, or a list of results; by default a new one.
+            ax: matplotlib's axes to draw into; by default new ones.
+
+        Returns:
+            A figure and axes.
+        """
         return self._plot(val, ax)
 
     def sync(self, *values: Any, **settings: Any) -> None:
-        """Gather the bytes of all processes, in the three collectives of torchmetrics."""
+        """Gather the bytes of all processes, with torchmetrics' three collectives."""
         if not self._is_synced:
-            # A process without data must send no bytes; torchmetrics would have it send no floats.
+            # A process without data must send an empty tensor of bytes; torchmetrics would send one of floats.
             self.tallies = [_as_bytes(self.tallies, self.device)]
             if self.keep_boxes:
                 self.boxes = [_as_bytes(self.boxes, self.device)]
@@ -451,7 +490,7 @@ class MeanAveragePrecision(Metric):
             super().sync(*values, **settings)
 
     def _split(self) -> Iterator[Tally]:
-        """The tallies, those of rank 0 first, in the order of updates."""
+        """Yield the tallies in the order of updates, rank 0 first."""
         for part in self.tallies if isinstance(self.tallies, list) else [self.tallies]:
             rest = memoryview(part.cpu().numpy())
             while len(rest):
@@ -465,7 +504,7 @@ class MeanAveragePrecision(Metric):
 
 
 def _iou_types(value: Any) -> tuple[str, ...]:
-    """The similarities of a metric: of boxes, of masks, of both, or of keypoints."""
+    """Validate `iou_type`; return a tuple of "bbox", "segm" or both, or of "keypoints"."""
     if value in ("keypoints", ("keypoints",)):
         return ("keypoints",)
     try:
@@ -475,7 +514,7 @@ def _iou_types(value: Any) -> tuple[str, ...]:
 
 
 def _protocol(base: Protocol, thresholds: Any, recalls: Any, limits: Any) -> Protocol:
-    """COCO's protocol with what was given in place of its own."""
+    """The protocol with the given thresholds, recall points and limits; None and empty lists change nothing."""
     names = {"thresholds": "iou_thresholds", "recall_points": "rec_thresholds", "limits": "max_detection_thresholds"}
     changes: dict[str, Any] = {}
     for name, values in zip(names, (thresholds, recalls, limits), strict=True):
@@ -497,7 +536,7 @@ def _protocol(base: Protocol, thresholds: Any, recalls: Any, limits: Any) -> Pro
 
 
 def _in_single_precision(protocol: Protocol, thresholds: Any, recalls: Any) -> Protocol:
-    """The protocol with torchmetrics' own thresholds in place of those that were not given."""
+    """The protocol with torchmetrics' single-precision thresholds in place of the defaults."""
     if protocol.iou_type == "keypoints":
         raise InputError("`torchmetrics_thresholds` is for boxes and masks: torchmetrics has no keypoints")
     changes: dict[str, Any] = {}
@@ -514,7 +553,7 @@ def _in_single_precision(protocol: Protocol, thresholds: Any, recalls: Any) -> P
 
 
 def _with_areas(truths: Truths) -> Truths:
-    """The same with the shapes' own areas in place of 0; as in torchmetrics, those of masks, if there are any."""
+    """Replace areas of 0 by the areas of the shapes; as in torchmetrics, of the masks if the truths have masks."""
     masks = next((each for each in truths.geometries if isinstance(each, Masks)), None)
     if truths.area is None:
         is_both = masks is not None and len(truths.geometries) > 1
@@ -531,7 +570,7 @@ def _with_areas(truths: Truths) -> Truths:
 
 
 def _warn_of_many(detections: Detections, limit: int) -> None:
-    """Warn if an image has more detections of a class than count."""
+    """Warn if an image has more detections of one class than `limit`."""
     if len(detections) <= limit:
         return
     image, label = host_ids(detections.image), host_ids(detections.label)
@@ -549,7 +588,7 @@ def _warn_of_many(detections: Detections, limit: int) -> None:
 
 
 def _numbers(result: Result) -> dict[str, torch.Tensor]:
-    """The numbers under their names; 50 and 75 are always there."""
+    """The numbers by name, always with `map_50` and `map_75`; -1 if undefined."""
     numbers = {"map": result["map"]}
     for name, threshold in (("map_50", 0.5), ("map_75", 0.75)):
         near = [value for each, value in result.per_threshold.items() if abs(each - threshold) < 1e-9]
@@ -559,7 +598,7 @@ def _numbers(result: Result) -> dict[str, torch.Tensor]:
 
 
 def _tensor(values: Any) -> torch.Tensor:
-    """Single-precision numbers, -1 for undefined. One number alone has no axis once `Metric` has seen it."""
+    """Single-precision numbers, -1 for NaN. `Metric` removes the axis of a single number."""
     return torch.from_numpy(np.where(np.isnan(values), -1.0, values).astype(np.float32))
 
 
@@ -568,7 +607,7 @@ def _as_tensor(content: bytes, device: torch.device) -> torch.Tensor:
 
 
 def _as_bytes(tallies: Any, device: torch.device) -> torch.Tensor:
-    """The bytes of a list of tensors, or of one, as one tensor."""
+    """Concatenate the bytes of a list of tensors; a single tensor is accepted, too."""
     parts = tallies if isinstance(tallies, list) else [tallies]
     return torch.cat(
         [torch.zeros(0, dtype=torch.uint8, device=device), *(part.to(device, torch.uint8) for part in parts)]

@@ -1,7 +1,7 @@
-"""Ultralytics' validators and trainers with COCO's numbers beside its own. Needs Ultralytics.
+"""Ultralytics' validators and trainers, with COCO's numbers in addition to Ultralytics'. Needs Ultralytics.
 
-Detections are those that `save_json=True` writes, in pixels of the original image and rounded alike, so the numbers are
-those of predictions.json. Truths are the labels as Ultralytics has loaded them; for COCO itself, its annotation file.
+Detections are in pixels of the original image and rounded as `save_json=True` writes them, so the numbers equal an
+evaluation of predictions.json. Truths are the labels as Ultralytics has loaded them; for COCO, the annotation file.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,12 +25,12 @@ from boxscore.training.metric import MeanAveragePrecision
 Floats = NDArray[np.float64]
 
 _BOX_DIGITS, _SCORE_DIGITS = 3, 5
-"""The digits that Ultralytics writes into predictions.json. Of float32 numbers, NumPy's `round` gives the same bits as
-Python's: their product with a power of ten is exact in float64."""
+"""Numbers of decimals in Ultralytics' predictions.json. For float32 values NumPy's `round` gives the same bits as
+Python's, because their product with a power of ten is exact in float64."""
 
 
 class _CocoMetrics:
-    """Mixin for Ultralytics' metrics: COCO's results, and their numbers in `results_dict`."""
+    """Mixin that adds COCO's results to Ultralytics' metrics, and their numbers to `results_dict`."""
 
     def __init__(self, *args: Any, **settings: Any) -> None:
         super().__init__(*args, **settings)
@@ -39,7 +39,7 @@ class _CocoMetrics:
 
     @property
     def results_dict(self) -> dict[str, float]:
-        """Ultralytics' numbers, then COCO's: `metrics/coco_map(B)` and so on; undefined ones are -1."""
+        """Ultralytics' numbers, then COCO's: `metrics/coco_map(B)` and so on; undefined numbers are -1."""
         numbers: dict[str, float] = dict(super().results_dict)  # type: ignore[misc]
         return numbers | {key: value for letter, each in self.coco.items() for key, value in _named(each, letter)}
 
@@ -66,17 +66,17 @@ class OBBMetrics(_CocoMetrics, metrics.OBBMetrics):
 
 
 class _CocoValidator:
-    """Mixin for Ultralytics' validators: COCO's numbers of the same run."""
+    """Mixin that adds COCO's numbers of the same run to Ultralytics' validators."""
 
     iou_types: Mapping[str, IouType] = {"B": "bbox"}
     """The similarity that each of Ultralytics' letters stands for."""
     annotations = "instances_val2017.json"
-    """COCO's own annotations, which are read in place of the labels if they are where Ultralytics puts them."""
+    """COCO's annotation file, which replaces the labels if it is where Ultralytics puts it."""
     metrics_class: type = DetMetrics
     invalid: Invalid = "drop"
-    """Treatment of invalid predictions, as in `MeanAveragePrecision`: they are dropped, so that training goes on."""
+    """Treatment of invalid predictions, as in `MeanAveragePrecision`; "drop" lets training go on."""
 
-    # What Ultralytics' validators have.
+    # Attributes of Ultralytics' validators.
     metrics: Any
     dataloader: Any
     data: Any
@@ -94,7 +94,7 @@ class _CocoValidator:
         return protocol_of("coco", iou_type)
 
     def init_metrics(self, model: Any) -> None:
-        """Start anew, as Ultralytics does before each validation."""
+        """Start a new evaluation, as Ultralytics does before each validation."""
         super().init_metrics(model)  # type: ignore[misc]
         datasets = getattr(self.dataloader.dataset, "datasets", [self.dataloader.dataset])
         self._labels = {label["im_file"]: label for dataset in datasets for label in dataset.labels}
@@ -108,14 +108,14 @@ class _CocoValidator:
         self.metrics.coco = {}
 
     def _truths_of_coco(self) -> Truths | None:
-        """The truths of COCO's annotation file, if COCO is what is validated and the file exists."""
+        """Read COCO's annotation file, if the dataset is COCO and the file exists."""
         path = Path(self.data["path"]) / "annotations" / self.annotations if self.is_coco else None
         if path is None or not path.is_file():
             return None
         return read_truths(path, iou_type=[*self.iou_types.values()])
 
     def update_metrics(self, preds: Sequence[dict[str, Any]], batch: dict[str, Any]) -> None:
-        """Count a batch, for Ultralytics' numbers and for COCO's."""
+        """Add a batch to Ultralytics' numbers and to COCO's."""
         super().update_metrics(preds, batch)  # type: ignore[misc]
         files, shapes = batch["im_file"], batch["ori_shape"]
         images = [self._image_of[file] for file in files]
@@ -128,7 +128,7 @@ class _CocoValidator:
             metric.update(detections, truths, image_ids=images)
 
     def _detections(self, preds: Sequence[dict[str, Any]], batch: dict[str, Any], images: Sequence[int]) -> Detections:
-        """The rows of predictions.json, for the images of a batch."""
+        """The rows of predictions.json for the images of a batch."""
         scaled, of_row = [], []
         for index, pred in enumerate(preds):
             if num := len(pred["cls"]):
@@ -146,7 +146,7 @@ class _CocoValidator:
         )
 
     def _truths(self, labels: Sequence[dict[str, Any]], shapes: Sequence[Any], images: Sequence[int]) -> Truths:
-        """The labels of the images of a batch. `shapes`: height and width of each."""
+        """The labels of the images of a batch. `shapes` has the height and width of each image."""
         return Truths(
             image=np.repeat(images, [len(label["cls"]) for label in labels]),
             label=_joined([label["cls"].reshape(-1) for label in labels]).astype(np.int64),
@@ -154,22 +154,22 @@ class _CocoValidator:
         )
 
     def shapes_of_preds(self, preds: Sequence[dict[str, Any]]) -> dict[str, Any]:
-        """The shapes of scaled predictions, as `Detections` takes them."""
+        """The shapes of scaled predictions, as keyword arguments of `Detections`."""
         box = [ops.xyxy2xywh(each["bboxes"]) for each in preds]
         corner = [each[:, :2] - each[:, 2:] / 2 for each in box]
         parts = [np.hstack([_host(a), _host(b[:, 2:])]) for a, b in zip(corner, box, strict=True)]
         xywh = _joined(parts, 4).round(_BOX_DIGITS)
-        # as in COCO: results that have boxes have the areas of these, also as masks and as poses
+        # as in COCO: the area of a result is the area of its box, also for masks and poses
         return {"box": xywh, "box_format": "xywh", "area": xywh[:, 2] * xywh[:, 3]}
 
     def shapes_of_labels(self, labels: Sequence[dict[str, Any]], sizes: Sequence[tuple[int, int]]) -> dict[str, Any]:
-        """The shapes of labels, as `Truths` takes them. `sizes`: width and height of each image."""
+        """The shapes of labels, as keyword arguments of `Truths`. `sizes` has the width and height of each image."""
         pairs = zip(labels, sizes, strict=True)
         boxes = [label["bboxes"].astype(np.float64) * np.tile(size, 2) for label, size in pairs]
         return {"box": _joined(boxes, 4), "box_format": "cxcywh"}
 
     def gather_stats(self) -> None:
-        """Gather from all processes; each of them computes COCO's numbers of all images."""
+        """Gather the statistics of all processes; each process computes COCO's numbers of all images."""
         super().gather_stats()  # type: ignore[misc]
         self.metrics.coco = {letter: metric.compute() for letter, metric in self.coco_metrics.items()}
 
@@ -192,9 +192,10 @@ class _CocoValidator:
 
 
 def _numbered(files: Sequence[str]) -> dict[str, int]:
-    """The ids of images by file, in the order of the ids in predictions.json: ties between images are broken by it.
+    """Number the images by file, in the order of the ids in predictions.json, which breaks ties between images.
 
-    These are numbers if the stems of files are, else stems; of files with equal stems, paths.
+    The numbers are the file stems if all stems are distinct numbers; else ranks of the stems, or of the paths if two
+    stems are equal.
     """
     stems = [Path(file).stem for file in files]
     if all(stem.isnumeric() for stem in stems) and len({*map(int, stems)}) == len(files):
@@ -210,7 +211,7 @@ def _host(tensor: Any) -> Floats:
 
 
 def _joined(parts: Sequence[NDArray[Any]], *row_shape: int) -> Floats:
-    """The rows of all parts. Empty ones may have another shape."""
+    """Concatenate the rows of all parts. Empty parts may have another shape."""
     full = [part for part in parts if len(part)]
     return np.concatenate(full).astype(np.float64) if full else np.zeros((0, *row_shape))
 
@@ -218,36 +219,36 @@ def _joined(parts: Sequence[NDArray[Any]], *row_shape: int) -> Floats:
 class DetectionValidator(_CocoValidator, detect.DetectionValidator):
     """Ultralytics' validator of boxes, with COCO's numbers: `model.val(validator=DetectionValidator)`.
 
-    `results_dict` of the metrics has them as `metrics/coco_map(B)`, `metrics/coco_map_50(B)` and so on, and `coco["B"]`
-    is the whole `Result`, with classes and curves. The detections are those of predictions.json, whether it is written
-    or not: boxes are rounded to 3 digits and scores to 5. The truths are Ultralytics' labels, without crowds and with
-    the area of the box; where COCO itself is validated and annotations/instances_val2017.json exists, they are that
-    file's. Nothing of Ultralytics' own numbers changes.
+    `results_dict` of the metrics has them as `metrics/coco_map(B)`, `metrics/coco_map_50(B)` and so on; `coco["B"]` is
+    the whole `Result`, with classes and curves. The detections equal the rows of predictions.json, whether it is
+    written or not: boxes are rounded to 3 decimals and scores to 5. The truths are Ultralytics' labels, without crowds
+    and with the area of the box; for COCO, if annotations/instances_val2017.json exists, they come from that file.
+    Ultralytics' own numbers don't change. It takes the arguments of Ultralytics' validator.
     """
 
 
 class SegmentationValidator(_CocoValidator, segment.SegmentationValidator):
-    """The same for boxes ("B") and masks ("M"), which are compared in the size of the original image.
+    """Ultralytics' validator of boxes ("B") and masks ("M"), with COCO's numbers, as in `DetectionValidator`.
 
-    The network's masks are made as `save_json=True` makes them, so Ultralytics' own numbers of masks are those that it
-    has with `save_json=True`.
+    Masks are compared in the size of the original image. They are made as with `save_json=True`, so Ultralytics' own
+    mask numbers are the ones that it gives with `save_json=True`.
     """
 
     iou_types: Mapping[str, IouType] = {"B": "bbox", "M": "segm"}
     metrics_class = SegmentMetrics
 
     def init_metrics(self, model: Any) -> None:
-        """Start anew; masks are made in the size of the network's input, as for predictions.json."""
+        """Start a new evaluation; masks are made with `process_mask_native`, as for predictions.json."""
         super().init_metrics(model)
         self.process = ops.process_mask_native
 
     def shapes_of_preds(self, preds: Sequence[dict[str, Any]]) -> dict[str, Any]:
-        """Boxes and masks."""
+        """The boxes and masks of scaled predictions."""
         masks = [Masks.from_pixels(each["masks"].cpu().numpy()) for each in preds]
         return super().shapes_of_preds(preds) | {"mask": Masks.concatenate([Masks.from_rle([]), *masks])}
 
     def shapes_of_labels(self, labels: Sequence[dict[str, Any]], sizes: Sequence[tuple[int, int]]) -> dict[str, Any]:
-        """Boxes, and the polygons of labels drawn into images of the original size."""
+        """The boxes of labels, and their polygons, drawn into images of the original size."""
         outlines = [
             (each.astype(np.float64) * size, size)
             for label, size in zip(labels, sizes, strict=True)
@@ -259,44 +260,50 @@ class SegmentationValidator(_CocoValidator, segment.SegmentationValidator):
 
 
 class PoseValidator(_CocoValidator, pose.PoseValidator):
-    """The same for boxes ("B") and poses ("P"). The area of a label's pose is 0.53 of its box, as in Ultralytics."""
+    """Ultralytics' validator of boxes ("B") and poses ("P"), with COCO's numbers, as in `DetectionValidator`.
+
+    The area of a label's pose is 0.53 of its box, as in Ultralytics.
+    """
 
     iou_types: Mapping[str, IouType] = {"B": "bbox", "P": "keypoints"}
     annotations = "person_keypoints_val2017.json"
     metrics_class = PoseMetrics
 
     def protocol(self, iou_type: str) -> Protocol:
-        """COCO's rules; for other keypoints than COCO's 17, with Ultralytics' sigmas."""
+        """COCO's rules; for keypoints other than COCO's 17, with Ultralytics' sigmas."""
         protocol = super().protocol(iou_type)
         if iou_type != "keypoints" or np.array_equal(self.sigma, metrics.OKS_SIGMA):
             return protocol
         return protocol.replace(sigmas=tuple(map(float, self.sigma)))
 
     def shapes_of_preds(self, preds: Sequence[dict[str, Any]]) -> dict[str, Any]:
-        """Boxes and keypoints."""
+        """The boxes and keypoints of scaled predictions."""
         points = _joined([_host(each["keypoints"]) for each in preds], *self.kpt_shape)
         return super().shapes_of_preds(preds) | {"keypoints": points}
 
     def shapes_of_labels(self, labels: Sequence[dict[str, Any]], sizes: Sequence[tuple[int, int]]) -> dict[str, Any]:
-        """Boxes and keypoints."""
+        """The boxes and keypoints of labels."""
         pairs = zip(labels, sizes, strict=True)
         points = [label["keypoints"].astype(np.float64) * [*size, 1] for label, size in pairs if len(label["cls"])]
         return super().shapes_of_labels(labels, sizes) | {"keypoints": _joined(points, self.kpt_shape[0], 3)}
 
 
 class OBBValidator(_CocoValidator, obb.OBBValidator):
-    """The same for oriented boxes: COCO's rules with the exact IoU of the corners in predictions.json and labels."""
+    """Ultralytics' validator of oriented boxes, with COCO's numbers, as in `DetectionValidator`.
+
+    COCO's rules apply, with the exact IoU of the corners in predictions.json and labels.
+    """
 
     iou_types: Mapping[str, IouType] = {"B": "obb"}
     metrics_class = OBBMetrics
 
     def shapes_of_preds(self, preds: Sequence[dict[str, Any]]) -> dict[str, Any]:
-        """Corners."""
+        """The corners of scaled predictions."""
         parts = [_host(ops.xywhr2xyxyxyxy(each["bboxes"]).reshape(-1, 8)) for each in preds]
         return {"box": _joined(parts, 8).round(_BOX_DIGITS), "box_format": "xyxyxyxy"}
 
     def shapes_of_labels(self, labels: Sequence[dict[str, Any]], sizes: Sequence[tuple[int, int]]) -> dict[str, Any]:
-        """Corners."""
+        """The corners of labels."""
         corners = [
             (each.astype(np.float64) * size).reshape(1, 8)
             for label, size in zip(labels, sizes, strict=True)
@@ -306,11 +313,11 @@ class OBBValidator(_CocoValidator, obb.OBBValidator):
 
 
 class _CocoTrainer:
-    """Mixin for Ultralytics' trainers: they validate with the validators above."""
+    """Mixin that makes Ultralytics' trainers validate with the validators above."""
 
     validator_class: type[_CocoValidator] = DetectionValidator
 
-    # What Ultralytics' trainers have.
+    # Attributes of Ultralytics' trainers.
     metrics: Any
     test_loader: Any
     save_dir: Any
@@ -318,37 +325,37 @@ class _CocoTrainer:
     callbacks: Any
 
     def get_validator(self) -> Any:
-        """The validator with COCO's numbers."""
+        """Make the validator with COCO's numbers."""
         settings = {"save_dir": self.save_dir, "args": copy(self.args), "_callbacks": self.callbacks}
         return self.validator_class(self.test_loader, **settings)
 
     def _setup_train(self) -> None:
         super()._setup_train()  # type: ignore[misc]
-        if RANK in {-1, 0}:  # so that results.csv has the same columns from the first epoch on, with val=False as well
+        if RANK in {-1, 0}:  # results.csv needs the same columns from the first epoch on, also with val=False
             self.metrics |= dict.fromkeys(self.validator_class.coco_keys(), 0.0)
 
 
 class DetectionTrainer(_CocoTrainer, detect.DetectionTrainer):
     """Ultralytics' trainer, with COCO's numbers after every epoch: `model.train(trainer=DetectionTrainer, …)`.
 
-    They are in results.csv and in what loggers get, as `metrics/coco_map(B)` and so on, rounded to 5 digits as all of
-    Ultralytics' numbers are while it trains. Its fitness, and so the choice of best.pt, stays its own.
+    They are in results.csv and go to loggers, as `metrics/coco_map(B)` and so on, rounded to 5 decimals like all of
+    Ultralytics' numbers during training. Ultralytics' fitness, and so the choice of best.pt, doesn't change.
     """
 
 
 class SegmentationTrainer(_CocoTrainer, segment.SegmentationTrainer):
-    """The same for masks."""
+    """Ultralytics' trainer for masks, with COCO's numbers, as in `DetectionTrainer`."""
 
     validator_class = SegmentationValidator
 
 
 class PoseTrainer(_CocoTrainer, pose.PoseTrainer):
-    """The same for poses."""
+    """Ultralytics' trainer for poses, with COCO's numbers, as in `DetectionTrainer`."""
 
     validator_class = PoseValidator
 
 
 class OBBTrainer(_CocoTrainer, obb.OBBTrainer):
-    """The same for oriented boxes."""
+    """Ultralytics' trainer for oriented boxes, with COCO's numbers, as in `DetectionTrainer`."""
 
     validator_class = OBBValidator
