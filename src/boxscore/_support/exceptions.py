@@ -1,4 +1,4 @@
-"""The one error that bad input raises."""
+"""The error for invalid input."""
 
 
 class InputError(ValueError):

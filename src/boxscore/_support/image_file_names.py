@@ -1,11 +1,11 @@
-"""Which name means which image: the path, the name without folders, the stem, or the number in it."""
+"""Keys that identify an image by its file name: the path, the name without folders, the stem, or its number."""
 
 IMAGE_SUFFIXES = frozenset({".bmp", ".dng", ".gif", ".heic", ".jpeg", ".jpg", ".png", ".tif", ".tiff", ".webp"})
 SUFFIXES = IMAGE_SUFFIXES | {".json", ".txt", ".xml"}
 
 
 def base_of(name: str) -> str:
-    r"""A file name without its folder, whichever slash it was written with.
+    r"""A file name without its folder, for both kinds of slashes.
 
     >>> base_of("val/000001.jpg"), base_of("val\\a.b.png")
     ('000001.jpg', 'a.b.png')
@@ -29,7 +29,7 @@ NAME_KEYS = (str, base_of, stem_of)
 
 
 def number_of(name: str) -> int | None:
-    """The id that a file name has: the integer that its stem is, with or without leading zeros; None for other stems.
+    """The id in a file name: its stem as an integer, with or without leading zeros; None for other stems.
 
     >>> number_of("val/000012.jpg"), number_of("a12.jpg")
     (12, None)

@@ -1,4 +1,4 @@
-"""Names that other tools have for an argument: a call that uses one is told ours."""
+"""Hints for keyword arguments of other tools: the error for such a keyword names boxscore's argument."""
 
 import inspect
 from collections.abc import Callable, Mapping
@@ -38,13 +38,13 @@ FOREIGN: Mapping[str, str] = {
     "backend": "engine='auto'",
     **dict.fromkeys(("sync_on_compute", "dist_sync_on_step"), "sync=False"),
 }
-"""Advice by keyword of torchmetrics, pycocotools, Ultralytics or a protocol: our spelling of it."""
+"""boxscore's equivalent of each keyword of torchmetrics, pycocotools, Ultralytics or a protocol."""
 
 
 def suggests_keywords(function: Callable[Given, Made]) -> Callable[Given, Made]:
-    """Add what to write to the `TypeError` for a keyword that the function does not have, but another tool has.
+    """Add advice to the `TypeError` for an unknown keyword: boxscore's equivalent, or the known keywords.
 
-    The signature stays, for type checkers, editors and `inspect`.
+    The signature is preserved for type checkers, editors and `inspect`.
     """
     known = inspect.signature(function).parameters
 

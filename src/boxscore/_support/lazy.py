@@ -9,7 +9,7 @@ T = TypeVar("T")
 
 
 class Lazy(Generic[T]):
-    """A value that is computed once, by whichever thread reads it first. A copy and a pickle have the value.
+    """A value that is computed once, by the thread that reads it first. Copies and pickles contain the value.
 
     >>> numbers = Lazy(lambda: [1, 2])
     >>> numbers.value is numbers.value
@@ -24,11 +24,11 @@ class Lazy(Generic[T]):
 
     @property
     def value(self) -> T:
-        """The value, computed if it was not yet."""
+        """The value, computed on first use."""
         with self._lock:
             if self._compute is not None:
                 self._value = self._compute()
-                self._compute = None  # frees what only the computation needed
+                self._compute = None  # frees the objects that only the computation needs
             return self._value
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -40,7 +40,7 @@ def _of(value: T) -> Lazy[T]:
 
 
 class LazyField(Generic[T]):
-    """A field of a frozen dataclass without slots that takes a value, or a `Lazy`, which is computed when it is read.
+    """A field of a frozen dataclass without slots that accepts a value, or a `Lazy`, computed on first use.
 
     >>> from dataclasses import dataclass
     >>> @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class LazyField(Generic[T]):
 
     def __get__(self, instance: object | None, owner: type | None = None) -> T:
         if instance is None:
-            raise AttributeError(self._name)  # as of a field without a default
+            raise AttributeError(self._name)  # as for a field without a default
         value = vars(instance)[self._name]
         return cast(T, value.value if isinstance(value, Lazy) else value)
 

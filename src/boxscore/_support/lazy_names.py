@@ -1,6 +1,6 @@
-"""Names of a package that load their module when they are first used."""
+"""Names of a package whose module is loaded on first use."""
 
-TYPE_CHECKING = False  # type checkers take it for `typing.TYPE_CHECKING`, whose import would take longer than the rest
+TYPE_CHECKING = False  # type checkers treat it as `typing.TYPE_CHECKING`, whose import is slow
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
@@ -13,9 +13,9 @@ def lazy_names(
 
     Args:
         package: The name of the package.
-        namespace: Its globals, which keep a name once it was loaded.
-        homes: The names that each module has, separated by spaces, by the module's name below the package.
-        modules: Modules of the package that are attributes of it, too, separated by spaces.
+        namespace: Its globals, which cache a name once it was loaded.
+        homes: The names that each module defines, separated by spaces, by the module's name below the package.
+        modules: Modules of the package that are also its attributes, separated by spaces.
     """
     home_of = {name: home for home, names in homes.items() for name in names.split()}
     known = set(modules.split())

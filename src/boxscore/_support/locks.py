@@ -1,4 +1,4 @@
-"""Locks that are free in a forked process, though another thread held them in its parent."""
+"""Locks that are free in a forked process, even if another thread of the parent held them."""
 
 import os
 from threading import RLock
@@ -25,7 +25,7 @@ def fork_safe_lock() -> RLock:
 
 
 def _acquire_all() -> None:
-    """Acquire every lock. Wait for one only while holding no other: its holder may need another one to go on."""
+    """Acquire all locks. Wait for a lock only while holding no other: its holder may need another one to continue."""
     awaited: RLock | None = _registry
     while awaited is not None:
         awaited.acquire()
@@ -50,7 +50,7 @@ def _acquire_free(acquired: list[RLock]) -> "RLock | None":
 
 def _release_all() -> None:
     held = _held.copy()
-    _held.clear()  # before the locks are free: another thread may fork then
+    _held.clear()  # before releasing them: another thread may fork as soon as they are free
     _release(held)
 
 

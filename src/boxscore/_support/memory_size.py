@@ -1,4 +1,4 @@
-"""Amounts of memory as people write them, and the memory that this process uses."""
+"""Amounts of memory as text, and the memory that this process uses."""
 
 import re
 
@@ -7,11 +7,11 @@ from boxscore._support.exceptions import InputError
 _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "KI": 2**10, "MI": 2**20, "GI": 2**30, "TI": 2**40}
 _STATUS = "/proc/self/statm"
 _TYPICAL = 150_000_000
-"""Memory of Python, NumPy and pyarrow together: the fallback where the system doesn't tell."""
+"""Bytes that Python, NumPy and pyarrow use together; the fallback if the system doesn't tell."""
 
 
 def parse_size(amount: int | str) -> int:
-    """A number of bytes, or an amount with a unit.
+    """Convert a number of bytes, or an amount with a unit, to bytes.
 
     >>> parse_size("500MB"), parse_size("1.5 GiB"), parse_size(1000)
     (500000000, 1610612736, 1000)
@@ -23,7 +23,7 @@ def parse_size(amount: int | str) -> int:
 
 
 def format_size(num: float) -> str:
-    """An amount as text.
+    """Format a number of bytes, with a unit and three digits.
 
     >>> format_size(1_234_567_890)
     '1.23 GB'

@@ -1,4 +1,4 @@
-"""Pipes as inputs: named pipes, `/dev/stdin`, and what `<(command)` of a shell gives."""
+"""Pipes as inputs: named pipes, `/dev/stdin`, and process substitutions, `<(command)`."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,7 +13,7 @@ _KEPT: ContextVar[dict[str, bytes] | None] = ContextVar("_KEPT", default=None)
 
 @contextmanager
 def pipes_can_be_reopened() -> Iterator[None]:
-    """Inside, a pipe can be opened any number of times, as a file can: it is read once, and its content is kept."""
+    """Let pipes be read repeatedly inside the block: each is read once, and its content is cached."""
     token = _KEPT.set({})
     try:
         yield
@@ -22,7 +22,7 @@ def pipes_can_be_reopened() -> Iterator[None]:
 
 
 def read_pipe(path: str | PathLike[str]) -> bytes:
-    """Read a pipe to its end, or get what it had when it was read before; see `pipes_can_be_reopened`."""
+    """Read a pipe to its end, or return the cached content; see `pipes_can_be_reopened`."""
     name, kept = fspath(path), _KEPT.get()
     if kept is not None and name in kept:
         return kept[name]

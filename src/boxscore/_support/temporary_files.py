@@ -1,9 +1,9 @@
-"""Temporary files and folders beside what they will become, and the removal of those that a killed process left.
+"""Temporary files and folders beside their target, and the removal of leftovers of killed processes.
 
     .truths.json.boxscore-1f0c9a2e-4711-8d3a51c7
      target's name        host     process  random
 
-They are made in the folder of their target, so that a rename replaces it. A process removes its own at the
+They are made in the folder of their target, so that a rename replaces it. A process removes its temporaries at the
 end, also after an error or an interrupt. After `kill -9` the next process that writes to the same folder does.
 """
 
@@ -21,7 +21,7 @@ if sys.platform != "win32":
 
 _NAME = re.compile(r"\..*\.boxscore-(?P<host>[0-9a-f]{8})-(?P<process>\d+)-[0-9a-f]{8}", re.DOTALL)
 _MAX_AGE = 24 * 3600
-"""Seconds after which a temporary of another machine, or of a process whose id is in use again, is a leftover."""
+"""Seconds after which a temporary of another machine, or of a process id that is in use again, is a leftover."""
 
 _in_use: set[str] = set()
 """The temporaries of this process."""
@@ -31,19 +31,19 @@ _searched: set[str] = set()
 
 @contextlib.contextmanager
 def temporary_file(target: Path, mode: int | None = None) -> Iterator[tuple[Path, IO[bytes]]]:
-    """A new file beside `target`, open for writing; removed at the end unless renamed. `mode`: its permissions."""
+    """Open a new file beside `target` for writing; remove it at the end unless renamed. `mode`: its permissions."""
     with _reserved(target) as path:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
         with os.fdopen(descriptor, "wb") as file:
             if mode is not None:
-                set_mode(path, mode)  # before anything is in it
+                set_mode(path, mode)  # while it is still empty
             _lock(descriptor)
             yield path, file
 
 
 @contextlib.contextmanager
 def temporary_folder(target: Path, mode: int = 0o777) -> Iterator[Path]:
-    """A new folder beside `target`; whatever has its name at the end is removed."""
+    """Make a new folder beside `target`; at the end remove whatever has its name."""
     with _reserved(target) as path:
         path.mkdir(mode)
         if sys.platform == "win32":
@@ -80,23 +80,23 @@ def _sync_file(path: str) -> None:
 
 
 def sync_folder(path: Path) -> None:
-    """Write the names in a folder to the disk, where the system and the permissions allow to open it."""
+    """Write the names in a folder to the disk, if the system and the permissions allow opening it."""
     if sys.platform != "win32":
         with contextlib.suppress(OSError):
             _sync_file(str(path))
 
 
 def set_mode(path: Path, mode: int) -> None:
-    """The file has these permissions, where its file system knows permissions."""
+    """Set the permissions of a file, if its file system supports them."""
     with contextlib.suppress(OSError):
         path.chmod(mode)
 
 
 @contextlib.contextmanager
 def _reserved(target: Path) -> Iterator[Path]:
-    """A name that is not in use; it is free again at the end."""
+    """Reserve an unused path beside `target`; remove its file or folder at the end."""
     _remove_leftovers(target.parent)
-    # A file system may have no room for more than 255 bytes; the target's name only tells people what it is.
+    # File systems limit names to 255 bytes; the target's name is only for people.
     path = target.with_name(f".{target.name[:40]}.boxscore-{_host()}-{os.getpid()}-{os.urandom(4).hex()}")
     _in_use.add(str(path))
     try:
@@ -107,7 +107,7 @@ def _reserved(target: Path) -> Iterator[Path]:
 
 
 def _remove_leftovers(folder: Path) -> None:
-    """Remove the temporaries of processes that ended without doing it."""
+    """Remove the temporaries of processes that ended without removing them."""
     if sys.platform == "win32" or str(folder) in _searched:
         return
     _searched.add(str(folder))
@@ -121,7 +121,7 @@ def _remove_leftovers(folder: Path) -> None:
 
 
 def _is_left_over(entry: "os.DirEntry[str]", process: int | None) -> bool:
-    """Whether the process that made it has ended. `process`: its id, or None if it was on another machine."""
+    """Whether the process that made a temporary has ended. `process`: its id; None for another machine."""
     status = entry.stat(follow_symlinks=False)
     if entry.path in _in_use or entry.is_symlink() or status.st_uid != os.geteuid():
         return False
@@ -134,7 +134,7 @@ def _is_left_over(entry: "os.DirEntry[str]", process: int | None) -> bool:
 
 
 def _is_alive(process: int) -> bool:
-    """Whether another process has this id; in a container this one may have the id of one before it."""
+    """Whether another process has this id. In a container, this process may have the id of an earlier one."""
     if process == os.getpid():
         return False
     try:
@@ -147,7 +147,7 @@ def _is_alive(process: int) -> bool:
 
 
 def _lock(descriptor: int) -> None:
-    """Lock the file until it is closed; where that is impossible, the id of its process is the fallback."""
+    """Lock the file until it is closed; if that is impossible, the process id in its name is the fallback."""
     if sys.platform != "win32":
         with contextlib.suppress(OSError):
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,7 +1,7 @@
 """Plain-text tables, and text from files escaped for terminals, CSV, Markdown and LaTeX.
 
-Names of classes, images and files may have any characters. Unescaped, they could move the cursor of a terminal, reverse
-the direction of a line, end a row of a table, or be run as the formula of a spreadsheet.
+Names of classes, images and files may contain any characters. Unescaped, they could move the cursor of a terminal,
+reverse the direction of a line, end a row of a table, or be run as the formula of a spreadsheet.
 """
 
 import math
@@ -41,7 +41,7 @@ _LATEX = str.maketrans(
 
 
 def table(rows: Sequence[Sequence[str]], *, align: str, header: Sequence[str] | None = None) -> str:
-    """Rows as aligned text, one line per row, under a header if there is one. `align`: "<" or ">" for each column.
+    """Format rows as aligned text, one line per row, under an optional header. `align` has "<" or ">" per column.
 
     >>> print(table([["map", "0.5046"], ["map_50", "0.7"]], align="<>"))
     map     0.5046
@@ -56,7 +56,7 @@ def table(rows: Sequence[Sequence[str]], *, align: str, header: Sequence[str] | 
 
 
 def line(words: str) -> str:
-    r"""Text that stays on one line: control characters, and those that change the direction of text, are escaped.
+    r"""Escape control characters, and characters that change the direction of text, so that it stays on one line.
 
     >>> line("a\nb"), line("\u202eabc")
     ('a\\nb', '\\u202eabc')
@@ -65,12 +65,12 @@ def line(words: str) -> str:
 
 
 def lines(words: str) -> str:
-    """Escape each of several lines."""
+    """Escape each line of a text as `line` does."""
     return words if words.isprintable() else "\n".join(map(line, words.split("\n")))
 
 
 def csv_cell(words: str) -> str:
-    """Text that a spreadsheet reads as text: on one line, and with an apostrophe before a formula.
+    """Escape a text for spreadsheets: keep it on one line, and put an apostrophe before a formula.
 
     >>> csv_cell("=1+1"), csv_cell("-1"), csv_cell("cat")
     ("'=1+1", '-1', 'cat')
@@ -81,7 +81,7 @@ def csv_cell(words: str) -> str:
 
 
 def markdown(words: str) -> str:
-    r"""Text in a cell of a Markdown table: HTML, links and cell separators are escaped.
+    r"""Escape a text for a cell of a Markdown table: HTML, links and cell separators.
 
     >>> print(markdown("<b>a|b</b>"))
     &lt;b&gt;a\|b&lt;/b&gt;
@@ -90,7 +90,7 @@ def markdown(words: str) -> str:
 
 
 def latex(words: str) -> str:
-    r"""Text in LaTeX: its special characters are escaped.
+    r"""Escape the special characters of LaTeX.
 
     >>> print(latex("AP_50 & more, p ≤ 0.002"))
     AP\_50 \& more, p $\le$ 0.002
@@ -107,7 +107,7 @@ def _is_number(words: str) -> bool:
 
 
 def width(words: str) -> int:
-    """The width of a text in columns of a terminal: 2 for a Chinese, Japanese or Korean letter, 0 for a mark or joiner.
+    """Width of a text in terminal columns: 2 for a Chinese, Japanese or Korean letter, 0 for a mark or joiner.
 
     >>> width("dog"), width("犬"), width("e\u0301")
     (3, 2, 1)
@@ -135,7 +135,7 @@ def count(number: int, noun: str, plural: str | None = None) -> str:
 
 
 def threshold(value: float) -> str:
-    """An IoU threshold, with at least two digits.
+    """An IoU threshold, with at least two decimals.
 
     >>> threshold(0.5), threshold(0.625)
     ('0.50', '0.625')
@@ -159,12 +159,12 @@ def thresholds(values: Sequence[float]) -> str:
 
 
 def fraction(value: float) -> str:
-    """A number between 0 and 1 with four digits, or a dash for NaN."""
+    """A number between 0 and 1 with four decimals, or a dash for NaN."""
     return "-" if value != value else f"{value:.4f}"
 
 
 def interval(low: float, high: float) -> str:
-    """Two ends with four digits, or a dash for NaN.
+    """Two bounds with four decimals, or a dash for NaN.
 
     >>> interval(0.5, 0.75)
     '[0.5000, 0.7500]'
@@ -173,10 +173,10 @@ def interval(low: float, high: float) -> str:
 
 
 def p_value(value: float, *, is_least: bool = False) -> str:
-    """A p-value with three digits, or with one that is not 0, or a dash for NaN.
+    """A p-value with three decimals, more if all of them would be 0; a dash for NaN.
 
-    `is_least`: no resample contradicted the difference. So this is the smallest value that so many resamples can give,
-    and an upper bound; it is rounded up.
+    `is_least` means that no resample contradicted the difference. The value is then the smallest that this number of
+    resamples can give, and an upper bound; it is rounded up.
 
     >>> p_value(0.0341), p_value(0.00004), p_value(2 / 1001, is_least=True), p_value(2 / 100_001, is_least=True)
     ('0.034', '0.00004', '≤ 0.002', '≤ 0.00002')

@@ -1,15 +1,15 @@
-"""How many threads to use."""
+"""The number of threads to use."""
 
 import os
 
 from boxscore._support.exceptions import InputError
 
 _LARGEST = 65_536
-"""More than any machine runs; a larger number is a mistake."""
+"""More threads than any machine runs; a larger number is a mistake."""
 
 
 def num_threads(threads: int | None) -> int:
-    """The number asked for, else BOXSCORE_THREADS, else this process's share of the cores.
+    """The requested number, else BOXSCORE_THREADS, else this process's share of the cores.
 
     >>> num_threads(3)
     3
@@ -38,7 +38,7 @@ def _own_share() -> int:
 
 
 def _positive(variable: str) -> int | None:
-    """A variable of other programs; None if it is not a positive number. Of a list, one per level, the first counts."""
+    """The positive number in an environment variable, else None. Of a list, one number per level, the first counts."""
     value = os.environ.get(variable, "").partition(",")[0].strip()
     is_number = value.isascii() and value.isdigit() and len(value) <= 9
     return int(value) or None if is_number else None

@@ -1,4 +1,4 @@
-"""The versions of frameworks that adapters need: one table, and the error for older ones."""
+"""The oldest versions of frameworks that adapters work with, and the error for older ones."""
 
 import re
 import sys
@@ -16,26 +16,26 @@ OLDEST: Mapping[str, Mapping[str, str]] = {
     "torchmetrics": {"torchmetrics": "1.4"},
     "ultralytics": {"ultralytics": "8.4.190"},
 }
-"""The oldest version of each package that adapters work with, by extra of boxscore, as pyproject.toml has them."""
+"""The oldest version of each package that adapters work with, by extra of boxscore; as in pyproject.toml."""
 
 
 class VersionError(InputError, ImportError):
-    """A framework is older than the versions that its adapter works with."""
+    """Raised for a framework that is too old for its adapter."""
 
 
 @contextmanager
 def framework_imports(adapter: str, extra: str) -> Iterator[None]:
-    """Import the packages of an extra for an adapter: a missing or outdated one is an error.
+    """Check the packages of an extra, and explain failing imports inside the block.
 
     Versions are checked first: an older framework may be imported without an error, and then compute nothing.
 
     Args:
-        adapter: the name of the adapter, for errors: "boxscore.keras".
-        extra: a key of `OLDEST`.
+        adapter: The name of the adapter, for errors: "boxscore.keras".
+        extra: A key of `OLDEST`.
 
     Raises:
-        ModuleNotFoundError: for a package that is not installed.
-        VersionError: for one that is too old.
+        ModuleNotFoundError: If a package is not installed.
+        VersionError: If a package is too old.
     """
     advice = f"pip install 'boxscore[{extra}]'"
     for package, oldest in OLDEST[extra].items():
@@ -50,7 +50,7 @@ def framework_imports(adapter: str, extra: str) -> Iterator[None]:
 
 
 def installed_version(package: str) -> str | None:
-    """The version of a package, without importing it; None if it is not installed, or does not say."""
+    """The version of a package, without importing it; None if it is not installed."""
     version = getattr(sys.modules.get(package), "__version__", None)
     if isinstance(version, str):
         return version
@@ -64,7 +64,7 @@ def installed_version(package: str) -> str | None:
 
 
 def _numbers(version: str) -> tuple[int, ...]:
-    """The release of a version, as numbers; none if it has none.
+    """The numbers of a version's release; empty if it doesn't begin with a number.
 
     >>> _numbers("8.4.190"), _numbers("2.13.0+cpu"), _numbers("5.0.0rc1")
     ((8, 4, 190), (2, 13, 0), (5, 0, 0))

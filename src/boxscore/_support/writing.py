@@ -17,10 +17,10 @@ _SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if
 
 @contextlib.contextmanager
 def _whole_file(path: Path) -> Iterator[IO[bytes]]:
-    """A temporary file to write to, which replaces the file at `path` at the end; after an error nothing is replaced.
+    """Open a temporary file that replaces the file at `path` at the end; after an error nothing is replaced.
 
-    If `path` is a link, its target is replaced. The permissions of a replaced file are kept. A pipe or a device is
-    written to directly: it must not be replaced by a file.
+    If `path` is a link, its target is replaced. The new file keeps the permissions of the old one. A pipe or a device
+    is written to directly: a file must not replace it.
     """
     if path.exists() and not path.is_file() and not path.is_dir():
         with path.open("wb") as file:
@@ -30,7 +30,7 @@ def _whole_file(path: Path) -> Iterator[IO[bytes]]:
     with temporary_file(target, _mode_of(target)) as (temporary, file):
         yield file
         file.flush()
-        os.fsync(file.fileno())  # a rename may outlive a power cut that the content does not
+        os.fsync(file.fileno())  # after a power cut the rename may persist without the content
         file.close()
         temporary.replace(target)
         sync_folder(target.parent)
@@ -39,7 +39,7 @@ def _whole_file(path: Path) -> Iterator[IO[bytes]]:
 def check_place(path: Path) -> None:
     """Raise `InputError` if no file can be written there: the folder does not exist, or the path is a folder.
 
-    So the error comes before the work and not after it.
+    Called before the work, so that the error doesn't come after it.
     """
     if path.is_dir():
         raise InputError(f"{path}: can't be written: {os.strerror(errno.EISDIR)}")
@@ -56,7 +56,7 @@ def write_file(path: Path, content: str | bytes | Iterable[bytes | memoryview]) 
     if not path.name:
         raise InputError(f"{path}: can't be written: {os.strerror(errno.EISDIR)}")
     if isinstance(content, str):
-        content = content.encode(errors="backslashreplace")  # names of files may have bytes that are not UTF-8
+        content = content.encode(errors="backslashreplace")  # file names may contain bytes that are not UTF-8
     try:
         with _whole_file(path) as file:
             file.writelines([content] if isinstance(content, bytes) else content)
@@ -65,11 +65,11 @@ def write_file(path: Path, content: str | bytes | Iterable[bytes | memoryview]) 
 
 
 def write_folder(path: Path, files: Mapping[str, bytes], *, overwrite: bool) -> None:
-    """Write all files to a folder, or, after an error or an interrupt, none. `files`: content by relative name.
+    """Write all files to a folder, or, after an error or an interrupt, none. `files` has the content by relative name.
 
     A folder that is not empty is refused unless `overwrite`; then files of the same names are replaced and keep their
-    permissions, and others stay. All are written to a temporary folder first; Ctrl-C, SIGTERM and SIGHUP take effect
-    before the first of them is moved, or after the last. `OSError` is left to the caller.
+    permissions, and other files stay. All files are first written to a temporary folder; Ctrl-C, SIGTERM and SIGHUP
+    take effect before the first file is moved, or after the last. `OSError` is left to the caller.
     """
     if path.exists() and not path.is_dir():
         raise InputError(f"{path}: must be the name of a folder; got a file")
@@ -107,7 +107,7 @@ def _opened(path: str) -> IO[bytes]:
 
 
 def _exchange(new: Path, target: Path, old: Path, names: Iterable[str]) -> None:
-    """Move files of `new` to `target`, and those that they replace to `old`; after an error all are moved back."""
+    """Move files of `new` to `target`, and replaced files to `old`; after an error move all of them back."""
     undo: list[tuple[Path, Path | None]] = []
     created: list[Path] = []
     try:
@@ -140,7 +140,7 @@ def _exchange(new: Path, target: Path, old: Path, names: Iterable[str]) -> None:
 
 
 def _back_up(path: Path, backup: Path) -> None:
-    """Link the file to a second path, so that it is never missing; where links are not possible, move it."""
+    """Link the file to a second path, so that it is never missing; if links are not possible, move it."""
     try:
         os.link(path, backup, follow_symlinks=False)
     except (OSError, NotImplementedError):
@@ -157,7 +157,7 @@ def _mode_of(path: Path) -> int | None:
 
 @contextlib.contextmanager
 def deferred_signals() -> Iterator[None]:
-    """Ctrl-C, SIGTERM and SIGHUP take effect at the end of the block."""
+    """Defer Ctrl-C, SIGTERM and SIGHUP to the end of the block."""
     import threading
 
     if threading.current_thread() is not threading.main_thread():

@@ -1,4 +1,4 @@
-"""Entries and tallies to curves: the arrays `precision`, `recall` and `scores`; curves to numbers and their lines."""
+"""From entries and tallies to the arrays `precision`, `recall` and `scores`, then to numbers and printed lines."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -20,14 +20,14 @@ Floats = NDArray[np.float64]
 Entry = dict[str, Any]
 
 _FAR = 2.0**31
-"""A recall that no curve reaches, for the points beyond it."""
+"""A recall that no curve reaches; larger recall points are clipped to it."""
 
 
 LINE = " {:<18} {} @[ IoU={:<9} | area={:>6s} | maxDets={:>3d} {}] = {:0.3f}"
 
 
 class Arrays(NamedTuple):
-    """What accumulating gives: [T, R, K, A, M], [T, K, A, M], [T, R, K, A, M]; -1 where nothing is defined."""
+    """The accumulated arrays, [T, R, K, A, M], [T, K, A, M] and [T, R, K, A, M]; -1 if undefined."""
 
     precision: Floats
     recall: Floats
@@ -51,11 +51,11 @@ class LazyEntries(dict[str, Any]):
     def __repr__(self) -> str:
         return repr(dict(self))
 
-    def __iter__(self) -> Iterator[str]:  # else dict() would copy what is stored
+    def __iter__(self) -> Iterator[str]:  # without it, dict() would copy the `Lazy` values
         return super().__iter__()
 
     def get(self, key: str, default: Any = None) -> Any:
-        """The value of a key, if it is there."""
+        """The value of a key, or the default."""
         return self[key] if self.__contains__(key) else default
 
     def values(self) -> Any:
@@ -71,13 +71,13 @@ class LazyEntries(dict[str, Any]):
 
 
 def build(tally: Tally, recall_points: Any) -> Arrays:
-    """The arrays of a tally at any recall points.
+    """Build the arrays of a tally at any recall points.
 
-    As in COCO: behind the first point that is not reached all are 0, in whatever order they come.
+    As in COCO: all entries after the first recall point that is not reached are 0, even if the points are unsorted.
     """
     points = np.asarray(recall_points, np.float64)
     clipped = np.clip(np.nan_to_num(points, nan=np.inf), 0, _FAR)
-    known = np.array(sorted(set(clipped.tolist())))  # `np.unique` imports much at its first call
+    known = np.array(sorted(set(clipped.tolist())))  # the first call of `np.unique` is slow: it imports modules
     curves = compiled_engine.curves(tally, num_threads(None), recall_points=known if known.size else np.zeros(1))
     if points.size and np.array_equal(points, known):
         return Arrays(curves.precision, curves.recall, curves.scores)
@@ -92,10 +92,10 @@ def build(tally: Tally, recall_points: Any) -> Arrays:
 
 
 def accumulate(entries: Any, wanted: Params, evaluated: Params) -> Arrays:
-    """The arrays of what is wanted, from the entries of what was evaluated.
+    """Build the arrays for the `wanted` parameters from the entries of the `evaluated` ones.
 
-    As in COCO: what was not evaluated stays -1, at the end of its axis; classes and area ranges are looked up by their
-    indices among those wanted.
+    As in COCO: values that were not evaluated stay -1, at the end of their axis; entries of a class or an area range
+    are looked up by its index in `wanted`.
     """
     num_classes = len(wanted.catIds) if wanted.useCats else 1
     shape = (len(wanted.iouThrs), len(wanted.recThrs), num_classes, len(wanted.areaRng), len(wanted.maxDets))
@@ -127,7 +127,7 @@ def _indices(wanted: Any, evaluated: Any) -> list[int]:
 def _build_area(
     groups: Sequence[Sequence[Entry]], wanted: Params, limits: Sequence[int], arrays: Arrays, a: int
 ) -> bool:
-    """Build all curves of one area range at once; False for what can't be sorted with others as pycocotools does."""
+    """Build all curves of one area range at once; return False for entries that need `_build_curve`."""
     everything = [entry for group in groups for entry in group]
     T = len(wanted.iouThrs)
     if not everything or not limits or any(np.shape(entry["dtMatches"])[0] != T for entry in everything):
@@ -136,7 +136,7 @@ def _build_area(
         protocol = _protocol(T, limits, wanted)
     except InputError:
         return False
-    # as in COCO: NumPy negates no bools, which scores are if nothing else is among those of a class
+    # as in COCO: NumPy can't negate bools, the type of scores if a class has no others
     if any(len(entry["dtScores"]) and isinstance(entry["dtScores"][0], bool | np.bool_) for entry in everything):
         return False
     num_found = [len(entry["dtScores"]) for entry in everything]
@@ -180,7 +180,7 @@ def _build_area(
 def _build_curve(
     group: Sequence[Entry], limit: int, wanted: Params, arrays: Arrays, index: tuple[int, int, int]
 ) -> None:
-    """Build the curves of one class, area range and limit, whatever the scores are: NumPy sorts them, as in COCO."""
+    """Build the curves of one class, area range and limit. NumPy sorts the scores, of any type, as in COCO."""
     is_counted = np.concatenate([entry["gtIgnore"] for entry in group]) == 0 if group else np.zeros(0, bool)
     if not is_counted.any():
         return
@@ -197,7 +197,7 @@ def _build_curve(
         protocol=_protocol(len(verdict_TD), [None], wanted),
         image=nothing,
         label=nothing,
-        score=(len(rank) - rank).astype(np.float64),  # for the real ones, which need not be numbers that can be sorted
+        score=(len(rank) - rank).astype(np.float64),  # stand in for scores of any type
         rank=rank,
         verdict=verdict_TD.T[:, None, :],
         classes=np.zeros(1, np.int64),
@@ -224,7 +224,7 @@ def _protocol(num_thresholds: int, limits: Sequence[int | None], wanted: Params)
 
 
 class Line(NamedTuple):
-    """One number: AP or AR, at one threshold or at all, in one area range, within one limit."""
+    """One number of the summary: AP or AR, at one threshold or all, in one area range, within one limit."""
 
     is_recall: bool
     limit: int
@@ -235,8 +235,7 @@ class Line(NamedTuple):
 def box_lines(limits: Sequence[int]) -> list[Line]:
     """The twelve numbers of boxes and masks.
 
-    pycocotools looks for 100 in the first of them, and says -1 where it is not among the limits; here the largest is
-    taken instead.
+    The first number is for the limit 100. If the limits lack it, pycocotools prints -1; this uses the largest limit.
     """
     one, ten, most = limits[0], limits[1], limits[2]
     return [
@@ -265,7 +264,7 @@ def keypoint_lines() -> list[Line]:
 
 
 def value_of(line: Line, arrays: Mapping[str, Any], params: Params, classes: Any = None) -> float:
-    """The mean of what is defined, or -1; `classes`: indices of some classes."""
+    """Mean of the defined samples of a line, or -1; `classes` are indices of classes, by default all."""
     samples = arrays["recall" if line.is_recall else "precision"]
     areas = [index for index, name in enumerate(params.areaRngLbl) if name == line.area]
     limits = [index for index, limit in enumerate(params.maxDets) if limit == line.limit]
@@ -275,7 +274,7 @@ def value_of(line: Line, arrays: Mapping[str, Any], params: Params, classes: Any
 
 
 def mean_of(samples: Any, *, areas: Any, limits: Any, thresholds: Any = None, classes: Any = None) -> float:
-    """The mean of what is defined in some cells of `precision` or `recall`, to NumPy's bits; NaN if nothing is.
+    """Mean of the defined samples in some cells of `precision` or `recall`, bit-equal to NumPy's; NaN if none is.
 
     Args:
         samples: Precisions [T, R, K, A, M] or recalls [T, K, A, M].
@@ -296,7 +295,7 @@ def mean_of(samples: Any, *, areas: Any, limits: Any, thresholds: Any = None, cl
 
 
 def text_of(line: Line, value: float, params: Params, classes: str = "") -> str:
-    """The line as pycocotools prints it; `classes`: which ones, as faster_coco_eval says it."""
+    """The line as pycocotools prints it; `classes` is faster_coco_eval's text for the averaged classes."""
     first, last = params.iouThrs[0], params.iouThrs[-1]
     thresholds = f"{first:0.2f}:{last:0.2f}" if line.threshold is None else f"{line.threshold:0.2f}"
     title, kind = ("Average Recall", "(AR)") if line.is_recall else ("Average Precision", "(AP)")

@@ -1,4 +1,4 @@
-"""COCO: pycocotools' dataset class. Its dicts are made when one of them is first read."""
+"""COCO: pycocotools' dataset class. Its dicts are made when one is first read."""
 
 import os
 import time
@@ -34,14 +34,17 @@ from boxscore.dropin.store import (
 
 Dict = dict[str, Any]
 
-maskUtils = mask  # pycocotools' name for it, which others import from here
+maskUtils = mask  # pycocotools' name, which other packages import
 
 
 CROWD_COLOR = np.array([2.0, 166.0, 101.0]) / 255
 
 
 class COCO(LazyIndex):
-    """A dataset, or the results of a detector, as `pycocotools.coco.COCO` has it.
+    """A dataset, or the results of a detector, as in `pycocotools.coco.COCO`.
+
+    Args:
+        annotation_file: The path of a JSON file; None for an empty dataset.
 
     >>> coco = COCO()
     >>> coco.dataset = {"images": [{"id": 7}], "annotations": [], "categories": [{"id": 1, "name": "cat"}]}
@@ -88,7 +91,7 @@ class COCO(LazyIndex):
         self.createIndex()
 
     def _read(self, source: FileName) -> Any:
-        """A file as lazy columns, or as JSON where columns can't represent it."""
+        """Read a file as lazy columns, or as JSON if columns can't represent it."""
         file = FileSnapshot(source)
         return LazyDataset.from_file(file) or file.parse()
 
@@ -96,14 +99,14 @@ class COCO(LazyIndex):
         print(text)
 
     def createIndex(self) -> None:
-        """Make `anns`, `imgs`, `cats`, `imgToAnns` and `catToImgs` from `dataset`."""
+        """Create the index, `anns`, `imgs`, `cats`, `imgToAnns` and `catToImgs`, from `dataset`."""
         print("creating index...")
         if get_lazy(self) is None:
             self._index_dicts()
         print("index created!")
 
     def _index_dicts(self) -> None:
-        """Index dicts that are not lazy. Annotations are indexed when their index is read, if all ids are integers."""
+        """Index dicts that are not lazy. If all ids are integers, annotations are only indexed on first use."""
         snapshot = self.__dict__.get("_next_snapshot") or AnnotationSnapshot.of(self.dataset)
         if snapshot is None:
             self.__dict__.update(self._index_of(self.dataset))
@@ -114,14 +117,14 @@ class COCO(LazyIndex):
         self._snapshot, self._next_snapshot = snapshot, None
 
     def info(self) -> None:
-        """Print what the dataset says about itself."""
+        """Print information about the annotation file."""
         for key, value in self.dataset["info"].items():
             self._say(f"{key}: {value}")
 
     def getAnnIds(
         self, imgIds: Any = (), catIds: Any = (), areaRng: Sequence[float] = (), iscrowd: bool | None = None
     ) -> list[Any]:
-        """The ids of the annotations of some images and classes, within an area range, crowds only or none of them."""
+        """Get the ids of annotations by image, class, area range and `iscrowd`; an empty filter is skipped."""
         imgIds, catIds = _as_list(imgIds), _as_list(catIds)
         anns: Iterable[Dict] = self.dataset["annotations"] if len(imgIds) == 0 else self._anns_of(imgIds)
         if len(catIds) > 0:
@@ -137,7 +140,7 @@ class COCO(LazyIndex):
         return chain.from_iterable(self.imgToAnns[image] for image in imgIds if image in self.imgToAnns)
 
     def getCatIds(self, catNms: Any = (), supNms: Any = (), catIds: Any = ()) -> list[Any]:
-        """The ids of the classes with some names, supercategories or ids."""
+        """Get the ids of classes by name, supercategory and id; an empty filter is skipped."""
         catNms, supNms, catIds = _as_list(catNms), _as_list(supNms), _as_list(catIds)
         lazy = get_lazy(self)
         if isinstance(lazy, LazyDataset) and len(supNms) == 0:
@@ -150,7 +153,7 @@ class COCO(LazyIndex):
         return [cat["id"] for cat in cats]
 
     def getImgIds(self, imgIds: Any = (), catIds: Any = ()) -> list[Any]:
-        """The ids of all images, or of those of the given images that have all of the given classes."""
+        """Get the ids of images by id and by class: an image must have all given classes."""
         imgIds, catIds = _as_list(imgIds), _as_list(catIds)
         if len(imgIds) == len(catIds) == 0:
             lazy = get_lazy(self)
@@ -162,19 +165,19 @@ class COCO(LazyIndex):
         return list(ids)
 
     def loadAnns(self, ids: Any = ()) -> Any:
-        """The annotations with some ids."""
+        """Load the annotations with the given ids."""
         return _load(self.anns, ids)
 
     def loadCats(self, ids: Any = ()) -> Any:
-        """The classes with some ids."""
+        """Load the classes with the given ids."""
         return _load(self.cats, ids)
 
     def loadImgs(self, ids: Any = ()) -> Any:
-        """The images with some ids."""
+        """Load the images with the given ids."""
         return _load(self.imgs, ids)
 
     def showAnns(self, anns: Sequence[Dict], draw_bbox: bool = False) -> int | None:
-        """Draw annotations into matplotlib's current axes, or print captions."""
+        """Display annotations: draw them into matplotlib's current axes, or print captions."""
         if len(anns) == 0:
             return 0
         if "segmentation" in anns[0] or "keypoints" in anns[0]:
@@ -187,9 +190,9 @@ class COCO(LazyIndex):
         return None
 
     def loadRes(self, resFile: Any) -> "COCO":
-        """The results of a detector on this dataset: a file, a list of dicts, or an array (N, 7).
+        """Load the results of a detector on this dataset from a file, a list of dicts, or an array (N, 7).
 
-        A list's dicts become the annotations, completed with `area`, `id` and `iscrowd`, as pycocotools does.
+        The dicts of a list become the annotations, and get `area`, `id` and `iscrowd`, as in pycocotools.
         """
         print("Loading and preparing results...")
         start = time.time()
@@ -201,26 +204,26 @@ class COCO(LazyIndex):
         return results
 
     def loadNumpyAnnotations(self, data: NDArray[Any]) -> list[Dict]:
-        """One dict per row of image, x, y, width, height, score, class."""
+        """Convert rows of image, x, y, width, height, score, class to dicts."""
         describe_array(data, print)
         return array_to_dicts(data)
 
     def download(self, tarDir: FileName | None = None, imgIds: Any = ()) -> None:
-        """Raises: boxscore downloads nothing."""
+        """Raise `InputError`: boxscore downloads nothing."""
         del tarDir, imgIds
         raise InputError("boxscore downloads no images; `coco_url` of each image in `coco.imgs` is its address")
 
     def annToRLE(self, ann: Dict) -> Any:
-        """The mask of an annotation as run lengths."""
+        """Convert the polygons or run lengths of an annotation to RLE."""
         return mask_of(ann, self.imgs)
 
     def annToMask(self, ann: Dict) -> Any:
-        """The mask of an annotation, one byte per pixel."""
+        """Convert the polygons or run lengths of an annotation to a binary mask, one byte per pixel."""
         return mask.decode(self.annToRLE(ann))
 
 
 def draw_annotations(anns: Sequence[dict[str, Any]], coco: Any, *, draw_bbox: bool) -> None:
-    """Draw polygons, masks, keypoints and, if wanted, boxes, in random colours, into matplotlib's current axes."""
+    """Draw polygons, masks, keypoints and optionally boxes, in random colours, into matplotlib's current axes."""
     from matplotlib import pyplot
     from matplotlib.collections import PatchCollection
     from matplotlib.patches import Polygon
@@ -261,7 +264,7 @@ def _draw_keypoints(axes: Any, ann: dict[str, Any], skeleton: Any, color: Any) -
 
 
 def get_snapshot(coco: Any) -> AnnotationSnapshot | None:
-    """The annotations of an index that nobody has read or set, of a dataset with the queries of `COCO`."""
+    """The snapshot of a dataset; None once its index was read or set, or if a subclass overrides queries."""
     state = getattr(coco, "__dict__", {})
     has_own_queries = any(
         getattr(type(coco), name, None) is not getattr(COCO, name) for name in (*COCO.QUERIES, "_anns_of")
@@ -271,13 +274,13 @@ def get_snapshot(coco: Any) -> AnnotationSnapshot | None:
 
 
 def load_results(results: COCO, given: LazyResults | list[Dict], dataset: Any) -> None:
-    """Fill `results` with what was given, which must be of the images of `dataset`; it is not indexed yet."""
+    """Fill `results` with the given annotations, which must be of images of `dataset`, without indexing them."""
     columns: Any = given.columns if isinstance(given, LazyResults) else read_columns(given, ("image_id", "category_id"))
     if columns is not None:
         images = set(_compiled.distinct(columns.image).tolist())
     else:
         images = {ann["image_id"] for ann in given}  # type: ignore[union-attr]
-    # A batch of results is small and the dataset may be large: where it has an index, no set of its ids is made.
+    # A batch of results is small and the dataset may be large: use its index, if any, instead of a set of its ids.
     has_index = type(dataset).getImgIds is COCO.getImgIds and "imgs" in dataset.__dict__
     if not (images <= dataset.imgs.keys() if has_index else images <= set(dataset.getImgIds())):
         raise AssertionError("Results do not correspond to current coco set")  # as in COCO
@@ -295,7 +298,7 @@ def load_results(results: COCO, given: LazyResults | list[Dict], dataset: Any) -
 
 
 def _read_results(results: Any, coco: Any) -> LazyResults | list[Dict]:
-    """Results as lazy columns, or as dicts where columns can't represent them."""
+    """Read results as lazy columns, or as dicts if columns can't represent them."""
     if isinstance(results, str | os.PathLike):
         file = FileSnapshot(results)
         anns = LazyResults.from_file(file, _header(coco)) or file.parse()
@@ -315,7 +318,7 @@ def _header(coco: Any) -> LazyDataset | Dict:
 
 
 def complete_results(anns: list[Dict], header: Dict) -> tuple[Dict, bool]:
-    """A dataset of results as dicts, captions, boxes, masks or keypoints; and whether ids are surely 1, 2, 3, …"""
+    """Make a dataset of captions, boxes, masks or keypoints; return also whether ids are known to be 1, 2, 3, …"""
     first = anns[0]
     dataset = {"info": header["info"], "images": header["images"]}
     has_boxes = "bbox" in first and first["bbox"] != []
@@ -333,7 +336,7 @@ def complete_results(anns: list[Dict], header: Dict) -> tuple[Dict, bool]:
 
 
 def describe_array(data: NDArray[Any], say: Callable[[Any], Any]) -> None:
-    """Say what pycocotools says of an array of results, and refuse one without 7 columns."""
+    """Print pycocotools' messages about an array of results, and refuse one without 7 columns."""
     say("Converting ndarray to lists...")
     say(data.shape)
     if data.shape[1] != 7:
@@ -342,7 +345,7 @@ def describe_array(data: NDArray[Any], say: Callable[[Any], Any]) -> None:
         say(f"{row}/{len(data)}")
 
 
-def _isArrayLike(value: Any) -> bool:  # pycocotools' name for it, which others import
+def _isArrayLike(value: Any) -> bool:  # pycocotools' name, which other packages import
     return hasattr(value, "__iter__") and hasattr(value, "__len__")
 
 

@@ -1,8 +1,8 @@
-"""The rows of an evaluation: which annotations of a dataset and of results it is of, as columns, and their tally.
+"""The rows of an evaluation: the selected annotations of a dataset and of results, as columns, and their tally.
 
     params, annotations ──► ImageClassIndex ──► EvaluationColumns ──► Detections, Truths ──► prepare, match ──► Tally
 
-Columns hold whatever clients have, also values that `Detections` and `Truths` refuse: pycocotools has rules for them.
+Columns may hold values that `Detections` and `Truths` refuse: pycocotools has rules for them.
 """
 
 import reprlib
@@ -38,7 +38,7 @@ Dict = dict[str, Any]
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Rows = Any
-"""Indices of rows, or `ALL` rows as they are, which takes no copy."""
+"""Indices of rows, or `ALL`, which selects all rows without a copy."""
 
 ALL = slice(None)
 
@@ -49,11 +49,11 @@ DRAWN_ALIKE = (
 """The modules whose `annToRLE` or `ann_to_rle` draws the same masks."""
 
 TRUTH_KEYPOINT_KEYS = ("iscrowd", "area", "bbox", "num_keypoints")
-"""What truths with keypoints have besides these."""
+"""The keys that truths with keypoints need besides `keypoints`."""
 
 
 def oks_protocol(sigmas: Any, **changes: Any) -> Protocol:
-    """COCO's protocol of keypoints with these sigmas."""
+    """COCO's protocol for keypoints with these sigmas."""
     return Protocol.named("coco_keypoints", sigmas=np.asarray(sigmas, np.float64).tolist(), **changes)
 
 
@@ -81,7 +81,7 @@ class SideColumns:
     image: Ints
     """Indices into the images of the evaluation."""
     label: Ints
-    """Indices into its classes."""
+    """Indices into the classes of the evaluation."""
     shape: Any
     """Boxes in xywh, (N, 4); `Masks`; or `Keypoints`."""
     area: Floats = LazyField()  # type: ignore[assignment]
@@ -90,7 +90,7 @@ class SideColumns:
 
     @property
     def float_id(self) -> Floats:
-        """Ids as pycocotools writes them into its matrices of matches."""
+        """Ids as floats, as in pycocotools' matrices of matches."""
         return self.id.astype(np.float64)
 
     @property
@@ -103,7 +103,7 @@ Side = TypeVar("Side", bound=SideColumns)
 
 
 def take_side(side: Side, row: Ints) -> Side:
-    """Some rows of truths or detections."""
+    """Select rows of truths or detections."""
     if row.size == side.image.size and (row == np.arange(row.size)).all():
         return side
     taken: Dict = {}
@@ -124,17 +124,17 @@ class DetectionColumns(SideColumns):
 
     score: Floats
     given_score: list[Any] | None = None
-    """The scores as they were given, if not all are floats."""
+    """The scores with their given types, if not all are floats."""
     is_partial: NDArray[np.bool_] | None = None
     """Whether the class was not annotated exhaustively in the image; None: all were. Shape (D,)."""
     has_box_areas: bool = False
-    """Whether all areas are surely those of the boxes."""
+    """Whether all areas are known to be the boxes' areas."""
     is_numbered: bool = False
-    """Whether all ids surely are above 0."""
+    """Whether all ids are known to be above 0."""
 
     @property
     def scores(self) -> list[Any]:
-        """The scores as pycocotools hands them on: as they were given."""
+        """The scores with their given types, as pycocotools passes them on."""
         return self.score.tolist() if self.given_score is None else self.given_score
 
 
@@ -156,22 +156,22 @@ class EvaluationColumns:
     classes: list[Any]
     """Ids, or [-1] if the evaluation is class-agnostic."""
     areas: list[Any]
-    """As in the parameters."""
+    """Area ranges, as in the parameters."""
     iou_type: str
     """ "bbox", "segm" or "keypoints"."""
     sigmas: Any
-    """Of keypoints."""
+    """Sigmas of keypoints."""
     bounds: list[tuple[float, float]]
-    """Of the areas."""
+    """Lower and upper bounds of the area ranges."""
     thresholds: Floats
     limits: list[Any]
-    """Ascending."""
+    """Detection limits, ascending."""
     rules: Mapping[str, Any] = field(default_factory=dict)
-    """Those of the protocol that are not COCO's."""
+    """The fields of the protocol that differ from COCO's."""
     coverage: Coverage | None = None
-    """Where classes were looked for; None: everywhere."""
+    """The images in which each class was verified; None: all images."""
     is_strict: bool = False
-    """Whether a row that can't be matched is an error that names it; else pycocotools has a rule for it."""
+    """Whether a row that can't be matched raises an error; if False, pycocotools has a rule for it."""
 
     @property
     def num_entries(self) -> int:
@@ -179,11 +179,11 @@ class EvaluationColumns:
         return len(self.classes) * len(self.areas) * len(self.images)
 
     def tally(self) -> Tally | None:
-        """The tally of boxscore's engine; None for inputs that pycocotools treats differently."""
+        """Match with boxscore's engine; return None for inputs that pycocotools treats differently."""
         detections, truths = self.detections, self.truths
         if not (self.num_entries and self.limits):
             return None
-        # as in COCO: the id 0 means no match, so neither such a truth nor such a detection is ever matched
+        # as in COCO: the id 0 means no match, so a truth or a detection with this id is never matched
         if (truths.comparable_id == 0).any() or not (detections.is_numbered or (detections.comparable_id > 0).all()):
             return None
         try:
@@ -193,7 +193,7 @@ class EvaluationColumns:
                 limits=self.limits,
             )
         except (InputError, TypeError, ValueError):
-            return None  # thresholds that don't ascend, and others that no protocol has
+            return None  # values that no protocol accepts, such as thresholds that don't ascend
         is_pose = isinstance(truths.shape, Keypoints)
         if protocol.ignored == "crowd" and not is_pose and (truths.is_crowd != truths.is_ignored).any():
             return None
@@ -206,7 +206,7 @@ class EvaluationColumns:
         return compiled_engine.match(*sides, protocol, num_threads(None))
 
     def sides(self, protocol: Protocol) -> tuple[Detections, Truths]:
-        """The rows as `prepare` takes them. Errors name the result or the annotation."""
+        """Build the inputs of `prepare`. Errors name the result or the annotation."""
         detections, truths = self.detections, self.truths
         with _named_rows("result", detections):
             columns = Detections(
@@ -229,14 +229,14 @@ class EvaluationColumns:
         return columns, truth_columns
 
     def protocol(self, **changes: Any) -> Protocol:
-        """COCO's, with these changes and the client's rules."""
+        """COCO's protocol with these changes and the client's rules."""
         changes = {**changes, **self.rules}
         if self.iou_type == "keypoints":
             return oks_protocol(self.sigmas, **changes)
         return PROTOCOLS["coco"].replace(iou_type=self.iou_type, **changes)
 
     def own_area(self) -> Floats | None:
-        """The areas of detections, if they are not those of their shapes."""
+        """The areas of detections; None if they equal the areas of the shapes."""
         side = self.detections
         if isinstance(side.shape, Keypoints):
             return side.area
@@ -250,16 +250,16 @@ class EvaluationColumns:
 
     @property
     def has_joined_runs(self) -> bool:
-        """Whether masks of both sides have a run of no pixels, up to which pycocotools compares them."""
+        """Whether masks of both sides have a run of zero pixels, where pycocotools stops comparing them."""
         shapes = self.detections.shape, self.truths.shape
         return all(isinstance(shape, Masks) and shape.runs.has_joined_runs for shape in shapes)
 
     def looked_for(self, *, negative: Pairs, not_exhaustive: Pairs) -> "EvaluationColumns":
-        """Without detections of classes that were not looked for in their images.
+        """Drop detections of classes that were not verified in their images.
 
         Args:
-            negative: Indices of images and of classes that were looked for there in vain.
-            not_exhaustive: Indices of images and of classes of which some objects have no truth.
+            negative: Indices of images and classes: the class was verified to be absent from the image.
+            not_exhaustive: Indices of images and classes: some objects of the class have no truth in the image.
         """
         own, annotated = ((side.image, side.label) for side in (self.detections, self.truths))
         coverage = Coverage.from_lists(negative=negative, not_exhaustive=not_exhaustive, annotated=annotated)
@@ -271,7 +271,7 @@ class EvaluationColumns:
 
 @contextmanager
 def _named_rows(what: str, side: SideColumns) -> Iterator[None]:
-    """Have errors about a row name the result or annotation."""
+    """Make errors about a row name the result or annotation."""
     try:
         yield
     except RowError as error:
@@ -280,7 +280,7 @@ def _named_rows(what: str, side: SideColumns) -> Iterator[None]:
 
 
 def _shape_of(side: SideColumns) -> Dict:
-    """The shapes of columns, as `Detections` and `Truths` take them."""
+    """The shapes of columns, as keyword arguments of `Detections` and `Truths`."""
     if isinstance(side.shape, Geometry):
         return {"geometry": side.shape}
     return {"box": side.shape, "box_format": "xywh"}
@@ -291,8 +291,8 @@ def frequency_groups(frequencies: Iterable[tuple[Any, Any]], letters: Sequence[s
 
     Args:
         frequencies: The id and the frequency of each class.
-        letters: The frequencies there are.
-        rule: How an error says that each class has one.
+        letters: The valid frequencies.
+        rule: The text of the error for a class without a valid frequency.
     """
     groups: list[list[int]] = [[] for _ in letters]
     for index, (label, frequency) in enumerate(frequencies):
@@ -305,13 +305,13 @@ def frequency_groups(frequencies: Iterable[tuple[Any, Any]], letters: Sequence[s
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class SelectedDicts:
-    """Annotations that are dicts, and the columns that both sides have."""
+    """Annotations that are dicts, and the columns that truths and detections share."""
 
     given: list[Dict]
     row: Rows
-    """Those of `given` that are evaluated."""
+    """The rows of `given` that are evaluated."""
     columns: Any
-    """The `_compiled.DictColumns` of all that are given."""
+    """The `_compiled.DictColumns` of `given`."""
     shared: Dict
 
     @property
@@ -321,26 +321,26 @@ class SelectedDicts:
 
 
 def taken(anns: list[Dict], row: Rows) -> list[Dict]:
-    """The annotations of some rows."""
+    """Select annotations by row."""
     return anns if row is ALL else [anns[i] for i in row.tolist()]
 
 
 class ImageClassIndex:
-    """The indices of images and classes in an evaluation; if classes are pooled, they only order an image's rows."""
+    """Indices of the images and classes of an evaluation; pooled classes only determine the order of rows."""
 
     def __init__(self, images: list[Any], classes: list[Any], *, is_pooled: bool, iou_type: str, compared: Any) -> None:
         self.images, self.classes, self.is_pooled = images, classes, is_pooled
         self.has_masks, self.has_keypoints = iou_type in ("segm", "boundary"), iou_type.startswith("keypoints")
         self.defaults: Mapping[str, Any] = {}
-        """What annotations have that don't say otherwise."""
+        """Default values of keys that an annotation lacks."""
         self.compared = compared
-        """The lazy truths, if masks are compared with nothing but these, class by class."""
+        """The lazy truths, if masks are only compared with truths of the same class; else None."""
 
     @classmethod
     def of(cls, params: Params, compared: Any = None) -> "ImageClassIndex":
-        """That of the images and classes of parameters."""
+        """Make the index of the images and classes in the parameters."""
         known = getattr(params, "iou_types", Params.iou_types)
-        if params.iouType not in known:  # it may have been changed since
+        if params.iouType not in known:  # users may have changed it
             raise InputError(f"`params.iouType` must be one of {', '.join(known)}; got {params.iouType!r}")
         images, classes = list(params.imgIds), list(params.catIds)
         index = cls(images, classes, is_pooled=not params.useCats, iou_type=params.iouType, compared=compared)
@@ -348,7 +348,7 @@ class ImageClassIndex:
         return index
 
     def lazy_columns(self, coco: Any) -> "LazyDataset | LazyResults | None":
-        """The lazy annotations, if the ids of images and classes are integers, as theirs are, and masks can be had."""
+        """The lazy annotations; None if image or class ids are not integers, or if rows lack the compared shapes."""
         lazy = get_lazy(coco)
         if lazy is None or not self.has_integers:
             return None
@@ -363,7 +363,7 @@ class ImageClassIndex:
         return lazy.columns.box
 
     def select_rows(self, lazy: "LazyDataset | LazyResults") -> tuple[Rows, Dict]:
-        """The rows of the evaluation's images and classes, and the columns that both sides have."""
+        """Select the rows of the evaluation's images and classes; return also the columns that both sides share."""
         columns, wanted = lazy.columns, self._image_ids.astype(np.int64, copy=False)
         near: Rows = ALL
         if isinstance(lazy, LazyDataset) and 0 < len(wanted) * 8 < lazy.num_images:
@@ -377,18 +377,18 @@ class ImageClassIndex:
         return row, {"image": image, "label": label, "shape": shape, "area": area, "id": number}
 
     def select_labels(self, image: Ints, category: Ints) -> tuple[Rows, Ints, Ints]:
-        """The rows of the evaluation's images and classes, and the indices of these; `image`: indices, or -1."""
+        """Select rows as `select` does, by indices of images; -1 for other images."""
         row, label = select_classes(category, self._class_ids.astype(np.int64, copy=False), image >= 0)
         return self._ordered(row, image[row], label)
 
     def select(self, image_id: Ints, category: Ints) -> tuple[Rows, Ints, Ints]:
-        """The rows of the evaluation's images and classes, with the indices of both."""
+        """Select the rows of the evaluation's images and classes; return also the indices of both."""
         return self.select_labels(_compiled.find(image_id, self._image_ids.astype(np.int64, copy=False)), category)
 
     def select_dicts(self, coco: Any, keys: Sequence[str]) -> "SelectedDicts | None":
-        """The annotations of the evaluation's images and classes, which are dicts; None if a value is not a number.
+        """Select the dicts of the evaluation's images and classes; return None if a value is not a number.
 
-        `keys`: what their side needs.
+        `keys` are the keys that the side needs.
         """
         keys = (*self._shape_keys(), *keys)
         anns, columns = self._read_dicts(coco, ("image_id", "category_id", "id", *keys))
@@ -411,14 +411,14 @@ class ImageClassIndex:
 
     @property
     def _skips_crowds(self) -> bool:
-        """As in COCO: the area of a crowd is not read, unless keypoints are measured by it."""
+        """Whether areas of crowds are skipped. As in COCO: they are not read, unless OKS needs them."""
         return not self.has_keypoints
 
     def _shape_keys(self) -> tuple[str, ...]:
         return ("keypoints",) if self.has_keypoints else () if self.has_masks else ("bbox",)
 
     def _read_dicts(self, coco: Any, keys: Sequence[str]) -> tuple[list[Dict], Any]:
-        """Annotations of at least the evaluation's images and classes, and their columns, if these are plain."""
+        """Load the evaluation's annotations, possibly more; their columns are None if a value is not a number."""
         has_integers = self.has_integers
         snapshot = get_snapshot(coco) if has_integers and not self.defaults else None
         if snapshot is not None and snapshot.is_mostly_of(self.images):
@@ -440,11 +440,11 @@ class ImageClassIndex:
 
     @property
     def has_integers(self) -> bool:
-        """Whether the ids of images and classes are integers, as those of lazy columns are."""
+        """Whether the ids of images and classes are integers, as in lazy columns."""
         return self._image_ids.dtype.kind == self._class_ids.dtype.kind == "i"
 
     def _select_any(self, anns: list[Dict]) -> tuple[Rows, Ints, Ints]:
-        """Select rows as `select` does, by ids of any type."""
+        """Select rows as `select` does, for ids of any type."""
         image_index = {image: i for i, image in enumerate(self.images)}
         code_of = {label: code for code, label in enumerate(dict.fromkeys(self.classes))}
         image = np.array([image_index.get(ann["image_id"], -1) for ann in anns], np.int64)
@@ -454,7 +454,7 @@ class ImageClassIndex:
         return self._ordered(row, image[row], label)
 
     def listed(self, lists: Iterable[tuple[Any, Iterable[Any]]]) -> tuple[Ints, Ints]:
-        """The indices of images and classes, one pair for each class that an image lists; `lists`: by image."""
+        """Indices of images and classes, one pair for each class that an image lists. `lists` has classes by image."""
         rows = [{"image_id": image, "category_id": label} for image, labels in lists for label in labels]
         _, image, label = self._select_any(rows)
         return image, label
@@ -467,7 +467,7 @@ class ImageClassIndex:
 
 
 def select_classes(category: Ints, wanted: Ints, is_wanted: NDArray[np.bool_]) -> tuple[Rows, Ints]:
-    """The rows of the wanted classes and their indices into these; a class that is named twice gives its rows twice."""
+    """Select the rows of the wanted classes; return also indices into `wanted`. A repeated class repeats its rows."""
     if (wanted[1:] > wanted[:-1]).all():
         label = _compiled.find(category, wanted)
         is_selected = is_wanted & (label >= 0)
@@ -482,7 +482,7 @@ def select_classes(category: Ints, wanted: Ints, is_wanted: NDArray[np.bool_]) -
 
 
 def masks_of(anns: Sequence[Dict], coco: Any) -> Masks:
-    """The masks of annotations, which the dataset's own `annToRLE` makes where it is another one than here."""
+    """Read the masks of annotations; if the dataset overrides `annToRLE`, by that method."""
     name = "annToRLE" if hasattr(type(coco), "annToRLE") else "ann_to_rle"
     draw = getattr(coco, name)
     has_own = getattr(type(coco), name).__module__ not in DRAWN_ALIKE or name in getattr(coco, "__dict__", {})
@@ -490,7 +490,7 @@ def masks_of(anns: Sequence[Dict], coco: Any) -> Masks:
 
 
 def read_masks(anns: Sequence[Dict], images: Mapping[Any, Dict], drawn: list[Any] | None = None) -> Masks:
-    """The masks of annotations of images; `drawn`: their run lengths, if others made them."""
+    """Read the masks of annotations. `drawn` are their run lengths, if the dataset made them."""
     masks, sizes = drawn, np.zeros((len(anns), 2), np.int64)
     if masks is None:
         masks = [ann["segmentation"] for ann in anns]
@@ -511,7 +511,7 @@ def read_masks(anns: Sequence[Dict], images: Mapping[Any, Dict], drawn: list[Any
 
 
 def odd_value(anns: Sequence[Dict], keys: Sequence[str], what: str = "annotation") -> str | None:
-    """The first value that is not as columns need it, by the annotation that has it; None if there is none."""
+    """Describe the first value that columns can't represent, with its annotation; None if all are valid."""
     for ann in anns:
         for key in keys:
             where = f"{what} {ann.get('id')} of image {ann.get('image_id')}"
@@ -536,7 +536,7 @@ def _broken_rule(key: str, value: Any) -> str:
 
 
 def distinct(ids: Any) -> list[Any]:
-    """`list(np.unique(ids))`, whose first call takes 30 ms, for imports, if the ids are integers or strings."""
+    """Return `list(np.unique(ids))`; for integers and strings without its imports, which take 30 ms at first."""
     array = np.asarray(ids)
     if array.ndim != 1 or array.dtype.kind not in "iuU":
         return list(np.unique(ids))
@@ -545,7 +545,7 @@ def distinct(ids: Any) -> list[Any]:
 
 
 def load_annotations(coco: Any, images: Sequence[Any], classes: Sequence[Any], *, is_pooled: bool) -> list[Dict]:
-    """The annotations of some images and classes, or of all classes, by the dataset's own methods."""
+    """Load the annotations of some images and classes, or of all classes, by the dataset's methods."""
     if not hasattr(coco, "getAnnIds"):  # a dataset of `lvis`
         return coco.load_anns(coco.get_ann_ids(img_ids=images, cat_ids=classes or None))  # type: ignore[no-any-return]
     ids = coco.getAnnIds(imgIds=images) if is_pooled else coco.getAnnIds(imgIds=images, catIds=classes)
@@ -553,7 +553,7 @@ def load_annotations(coco: Any, images: Sequence[Any], classes: Sequence[Any], *
 
 
 def ids_of(anns: Sequence[Dict]) -> NDArray[Any]:
-    """Ids as integers if all of them are, else as objects."""
+    """Ids as an integer array if all are integers, else as an object array."""
     ids = [ann["id"] for ann in anns]
     if all(type(each) is int for each in ids):
         try:
@@ -566,7 +566,7 @@ def ids_of(anns: Sequence[Dict]) -> NDArray[Any]:
 
 
 def are_numbers(ids: NDArray[Any]) -> bool:
-    """Whether all ids can be written into a matrix of floats, as pycocotools does with those that are matched."""
+    """Whether all ids can be converted to floats, as pycocotools does with matched ids."""
     try:
         ids.astype(np.float64)
     except (TypeError, ValueError, OverflowError):
@@ -575,9 +575,9 @@ def are_numbers(ids: NDArray[Any]) -> bool:
 
 
 def select_columns(truths: Any, results: Any, params: Params) -> EvaluationColumns | None:
-    """The annotations that pycocotools would evaluate under these parameters, in its order.
+    """Select the annotations that pycocotools evaluates under these parameters, in its order.
 
-    None if columns can't represent them: a value is not a number, or an overlap depends on how masks were encoded.
+    Return None if columns can't represent them: a value is not a number, or an IoU depends on how masks were encoded.
     """
     index = ImageClassIndex.of(params, compared=get_lazy(truths) if params.useCats else None)
     detections, truth_side = select_detections(index, results), select_truths(index, truths)
@@ -588,7 +588,7 @@ def select_columns(truths: Any, results: Any, params: Params) -> EvaluationColum
 
 
 def describe_odd(truths: Any, results: Any, params: Params) -> str | None:
-    """The value for which `select_columns` gives None, by its annotation or result; None if it is of no annotation."""
+    """Describe the value for which `select_columns` returns None, with its annotation or result; None if not found."""
     has_keypoints = params.iouType.startswith("keypoints")
     shape = ("keypoints",) if has_keypoints else ("bbox",) if params.iouType == "bbox" else ()
     keys = (*shape, *(TRUTH_KEYPOINT_KEYS if has_keypoints else ("iscrowd", "area")))
@@ -604,7 +604,7 @@ def describe_odd(truths: Any, results: Any, params: Params) -> str | None:
 def columns_under(
     params: Params, index: ImageClassIndex, detections: DetectionColumns, truths: TruthColumns
 ) -> EvaluationColumns:
-    """Detections and truths that were selected by `index`, and the parameters."""
+    """Combine detections and truths that were selected by `index` with the parameters."""
     return EvaluationColumns(
         detections=detections,
         truths=truths,
@@ -621,7 +621,7 @@ def columns_under(
 
 
 def select_detections(index: ImageClassIndex, results: Any) -> DetectionColumns | None:
-    """The detections of the evaluation's images and classes; None if a value is not a number."""
+    """Select the detections of the evaluation's images and classes; return None if a value is not a number."""
     lazy = index.lazy_columns(results)
     if lazy is not None and lazy.columns.score is not None:
         row, shared = index.select_rows(lazy)
@@ -639,13 +639,13 @@ def select_detections(index: ImageClassIndex, results: Any) -> DetectionColumns 
 
 
 def _odd_scores(anns: Sequence[Dict]) -> list[Any] | None:
-    """Scores as they were given; None if all of them are floats."""
+    """Scores with their given types; None if all are floats."""
     given = [ann["score"] for ann in anns]
     return None if all(type(each) is float for each in given) else given
 
 
 def select_truths(index: ImageClassIndex, truths: Any) -> TruthColumns | None:
-    """The truths of the evaluation's images and classes; None if a value is not a number."""
+    """Select the truths of the evaluation's images and classes; return None if a value is not a number."""
     lazy = index.lazy_columns(truths)
     if lazy is not None and lazy.columns.is_crowd is not None:
         row, shared = index.select_rows(lazy)
@@ -664,7 +664,7 @@ def select_truths(index: ImageClassIndex, truths: Any) -> TruthColumns | None:
 
 
 def _blank(shared: Dict) -> Any:
-    """Truths without labelled keypoints, which are ignored; 0 where there are no keypoints. Shape (G,)."""
+    """1 for truths without labelled keypoints, which are ignored. Shape (G,); the scalar 0 for other shapes."""
     shape = shared["shape"]
     return np.asarray(shape.num_labelled == 0, np.uint8) if isinstance(shape, Keypoints) else np.uint8(0)
 
@@ -675,16 +675,16 @@ class EvaluatedBatch:
 
     columns: EvaluationColumns
     tally: Tally | None
-    """None for inputs that pycocotools treats differently; then `evalImgs` is made of the columns."""
+    """None for inputs that pycocotools treats differently; `evalImgs` is then made from the columns."""
 
     @classmethod
     def of(cls, columns: EvaluationColumns) -> "EvaluatedBatch":
-        """The batch, matched."""
+        """Match the columns."""
         return cls(columns=columns, tally=columns.tally())
 
 
 def join(batches: Sequence[EvaluatedBatch]) -> EvaluatedBatch:
-    """All of them as one, with images in ascending order. Of an image in several batches, the first copy counts."""
+    """Join batches, with images in ascending order. Of an image in several batches, the first copy counts."""
     first = batches[0].columns
     for batch in batches:
         if not _is_alike(batch.columns, first):
@@ -715,7 +715,7 @@ def _is_alike(columns: EvaluationColumns, other: EvaluationColumns) -> bool:
 
 
 class _Renumbering:
-    """Indices of images within batches to those among all images; -1 for copies.
+    """Maps indices of images within batches to indices among all images; -1 for copies.
 
     batch            0        1        2
     its images       7  3     5        3  9
@@ -735,7 +735,7 @@ class _Renumbering:
         return new
 
     def side(self, sides: Sequence[Side]) -> Side:
-        """The truths or the detections of all batches, without copies."""
+        """Join the truths or the detections of all batches, without copies."""
         columns: dict[str, Any] = {"image": self.images([side.image for side in sides])}
         for name in type(sides[0]).__dataclass_fields__:
             values = [getattr(side, name) for side in sides]
@@ -745,7 +745,7 @@ class _Renumbering:
         return take_side(everything, np.flatnonzero(everything.image >= 0))
 
     def tally(self, tallies: Sequence[Tally]) -> Tally:
-        """The verdicts of all batches, without copies."""
+        """Join the tallies of all batches, without copies."""
         image, truth_image = (
             self.images([getattr(each, name) for each in tallies]) for name in ("image", "truth_image")
         )
@@ -756,7 +756,7 @@ class _Renumbering:
 def _concatenate(values: Sequence[Any]) -> Any:
     if values[0] is None:
         return None
-    if isinstance(values[0], bool):  # of all rows
+    if isinstance(values[0], bool):  # a flag for all rows
         return all(values)
     if isinstance(values[0], Masks):
         return Masks.concatenate(values)
@@ -766,7 +766,7 @@ def _concatenate(values: Sequence[Any]) -> Any:
 
 
 def _concatenated_keypoints(parts: Sequence[Keypoints]) -> Keypoints:
-    """Those of parts with any; a part without has no number of points."""
+    """Concatenate keypoints, skipping empty parts, whose number of points is unknown."""
     parts = [part for part in parts if len(part)] or parts[:1]
     names = ("point", "visibility", "area", "box", "num_labelled")
     columns = {name: [getattr(part, name) for part in parts] for name in names}

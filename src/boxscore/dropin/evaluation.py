@@ -33,16 +33,16 @@ from boxscore.result.tally import Tally
 
 Dict = dict[str, Any]
 
-maskUtils = mask  # pycocotools' name for it, which others import from here
+maskUtils = mask  # pycocotools' name, which other packages import
 
 
 class StepwiseEvaluation:
-    """An evaluation by columns; image by image where a subclass has its own steps."""
+    """An evaluation of columns; of one image at a time if a subclass overrides steps."""
 
     LAZY: ClassVar[tuple[str, ...]]
-    """The attributes that are made when they are first read. Once made, `accumulate` uses them, so changes count."""
+    """Attributes that are made when they are first read. From then on `accumulate` uses them, so changes count."""
     STEPS: ClassVar[tuple[str, ...]]
-    """Methods that subclasses may override. If one does, every image is evaluated by these methods."""
+    """Methods that subclasses may override. If one is overridden, these methods evaluate each image."""
 
     _columns: EvaluationColumns | None
     _tally: Tally | None
@@ -72,18 +72,21 @@ class StepwiseEvaluation:
 
 
 class COCOeval(StepwiseEvaluation):
-    """The evaluation of detections, as `pycocotools.cocoeval.COCOeval` has it: evaluate, accumulate, summarize.
+    """The evaluation of detections, as in `pycocotools.cocoeval.COCOeval`: evaluate, accumulate, summarize.
 
-    `iouType`: "bbox", "segm" or "keypoints".
+    Args:
+        cocoGt: The dataset.
+        cocoDt: The results.
+        iouType: "bbox", "segm" or "keypoints".
     """
 
     LAZY = ("evalImgs", "ious", "_gts", "_dts")
     STEPS = ("_prepare", "computeIoU", "computeOks", "evaluateImg")
 
     evalImgs: Any
-    """One dict per class, area range and image; None where there are neither detections nor truths."""
+    """One dict per class, area range and image; None without detections and truths."""
     ious: dict[tuple[Any, Any], Any]
-    """The overlaps of every image and class: one row per detection, by falling score, one column per truth."""
+    """The IoUs of each image and class: one row per detection, by falling score, one column per truth."""
     _gts: defaultdict[tuple[Any, Any], list[Dict]]
     _dts: defaultdict[tuple[Any, Any], list[Dict]]
 
@@ -115,7 +118,7 @@ class COCOeval(StepwiseEvaluation):
                 self.__dict__.setdefault(key, value)
 
     def evaluate(self) -> None:
-        """Match every image and class, in every area range, at every threshold."""
+        """Run per-image evaluation: match each image and class, in each area range, at each threshold."""
         start = time.time()
         print("Running per image evaluation...")
         p = self.params
@@ -127,7 +130,7 @@ class COCOeval(StepwiseEvaluation):
         if p.useCats:
             p.catIds = distinct(p.catIds)
         p.maxDets = sorted(p.maxDets)
-        # as in COCO: keypoints of all classes together are compared with none
+        # as in COCO: with pooled classes, no keypoints are compared
         is_pooled_pose = p.iouType == "keypoints" and not p.useCats
         if not self._has_own_steps() and not is_pooled_pose:
             self._evaluate_columns(p)
@@ -147,7 +150,7 @@ class COCOeval(StepwiseEvaluation):
         return select_columns(self.cocoGt, self.cocoDt, p)
 
     def _evaluate_any(self, p: Params) -> None:
-        """Evaluate values that columns can't represent as pycocotools does; its errors name the annotation."""
+        """Evaluate values that columns can't represent, as pycocotools does; errors name the annotation."""
         try:
             self._evaluate_step_by_step(p)
         except InputError:
@@ -160,7 +163,7 @@ class COCOeval(StepwiseEvaluation):
             raise kind(described) from error
 
     def take_over(self, columns: EvaluationColumns, tally: Tally | None) -> None:
-        """Adopt columns and a tally that an evaluator has made batch by batch."""
+        """Adopt columns and a tally from an evaluator that works batch by batch."""
         self.params.imgIds = columns.images
         self._set_columns(columns, tally)
         self._paramsEval = copy.deepcopy(self.params)
@@ -179,13 +182,13 @@ class COCOeval(StepwiseEvaluation):
         ]
 
     def _prepare(self) -> None:
-        """Put the annotations into `_gts` and `_dts`, by image and class."""
+        """Prepare `_gts` and `_dts` for evaluation: the annotations by image and class."""
         self._gts, self._dts = _by_image_and_class(self, self.params)
         self.evalImgs = defaultdict(list)
         self.eval = {}
 
     def _pair(self, imgId: Any, catId: Any) -> tuple[list[Dict], list[Dict]]:
-        """The truths and the detections of an image and class, or of all classes."""
+        """The truths and the detections of an image and class; of all classes if they are pooled."""
         if self.params.useCats:
             pair = imgId, catId
             return self._gts[pair], self._dts[pair]
@@ -196,7 +199,7 @@ class COCOeval(StepwiseEvaluation):
         )
 
     def computeIoU(self, imgId: Any, catId: Any) -> Any:
-        """The overlaps of an image and class: one row per detection, by falling score, one column per truth; or []."""
+        """Compute the IoUs of an image and class: one row per detection, by falling score; one column per truth."""
         p = self.params
         if p.iouType not in ("bbox", "segm"):
             raise Exception("unknown iouType for iou computation")  # as in COCO
@@ -206,12 +209,12 @@ class COCOeval(StepwiseEvaluation):
         return measure_overlaps(detections, truths, p.maxDets[-1], key=SHAPE_KEYS[p.iouType])
 
     def computeOks(self, imgId: Any, catId: Any) -> Any:
-        """The similarity of the keypoints of an image and class: as `computeIoU` has overlaps; or []."""
+        """Compute the OKS of an image and class, in the layout of `computeIoU`; or []."""
         p = self.params
         return measure_keypoints(self._dts[imgId, catId], self._gts[imgId, catId], p.maxDets[-1], p.kpt_oks_sigmas)
 
     def evaluateImg(self, imgId: Any, catId: Any, aRng: Any, maxDet: int) -> Dict | None:
-        """Match one image and class in one area range; None if there are neither detections nor truths."""
+        """Match one image and class in one area range; return None without detections and truths."""
         truths, detections = self._pair(imgId, catId)
         if not truths and not detections:
             return None
@@ -220,7 +223,7 @@ class COCOeval(StepwiseEvaluation):
         return {"image_id": imgId, "category_id": catId, "aRng": aRng, "maxDet": maxDet, **entry}
 
     def accumulate(self, p: Params | None = None) -> None:
-        """Compute the curves of all that was evaluated, or of what `p` selects, and store them in `eval`."""
+        """Accumulate the per-image results, or those that `p` selects, into curves, and store them in `eval`."""
         print("Accumulating evaluation results...")
         start = time.time()
         is_lazy = "evalImgs" not in self.__dict__
@@ -246,7 +249,7 @@ class COCOeval(StepwiseEvaluation):
         print(f"DONE (t={time.time() - start:0.2f}s).")
 
     def _accumulate_tally(self, p: Params) -> Arrays | None:
-        """The arrays from the tally; None if `p` differs from what was evaluated."""
+        """Build the arrays from the tally; return None if `p` differs from the parameters of `evaluate`."""
         columns = self._columns
         if columns is None or self._tally is None:
             return None
@@ -260,7 +263,7 @@ class COCOeval(StepwiseEvaluation):
         return build(self._tally, p.recThrs) if is_same else None
 
     def summarize(self) -> None:
-        """Print the numbers and store them in `stats`."""
+        """Compute and print the summary numbers, and store them in `stats`."""
         if not self.eval:
             raise Exception("Please run accumulate() first")  # as in COCO
         lines = keypoint_lines() if self.params.iouType == "keypoints" else box_lines(self.params.maxDets)
@@ -276,13 +279,13 @@ class COCOeval(StepwiseEvaluation):
 
 
 def _by_image_and_class(evaluation: COCOeval, p: Params) -> tuple[Any, Any]:
-    """The truths and the detections in lists; each truth gets the key `ignore`, and masks are encoded."""
+    """Group truths and detections by image and class; set `ignore` of each truth, and encode masks, in the dicts."""
     sides = []
     for coco in (evaluation.cocoGt, evaluation.cocoDt):
         by_pair = defaultdict(list)
         for ann in load_annotations(coco, p.imgIds, p.catIds, is_pooled=not p.useCats):
             if p.iouType == "segm":
-                ann["segmentation"] = coco.annToRLE(ann)  # as in COCO: in the dict itself
+                ann["segmentation"] = coco.annToRLE(ann)  # as in COCO: changes the dict
             by_pair[ann["image_id"], ann["category_id"]].append(ann)
         sides.append(by_pair)
     for truths in sides[0].values():

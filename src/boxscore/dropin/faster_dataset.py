@@ -1,4 +1,4 @@
-"""FasterCOCO: faster_coco_eval's dataset class. It says what it does to `print_function` alone."""
+"""FasterCOCO: faster_coco_eval's dataset class. Its messages only go to `print_function`."""
 
 import copy
 import json
@@ -17,7 +17,7 @@ from boxscore.dropin.coco_dataset import COCO, Dict, describe_array, get_snapsho
 from boxscore.dropin.patch import outer_level
 from boxscore.dropin.store import FileSnapshot, LazyDataset, LazyResults, array_to_dicts, copy_header, get_lazy
 
-logger = logging.getLogger("faster_coco_eval.core.coco")  # the name that its users configure
+logger = logging.getLogger("faster_coco_eval.core.coco")  # the name that users configure
 
 _ID_0 = (
     "Found annotation id 0. Annotation ids are used as match markers during evaluation, where 0 also means "
@@ -26,7 +26,12 @@ _ID_0 = (
 
 
 class FasterCOCO(COCO):
-    """A dataset, or the results of a detector, as `faster_coco_eval.COCO` has it: from a file or a dict.
+    """A dataset, or the results of a detector, as in `faster_coco_eval.COCO`.
+
+    Args:
+        annotation_file: The path of a JSON file, or a dict; None for an empty dataset.
+        use_deepcopy: Whether to copy the entries of a dict; else they are shared.
+        print_function: Receives the messages.
 
     >>> dataset = {"images": [{"id": 7}], "annotations": [], "categories": [{"id": 1, "name": "cat"}]}
     >>> FasterCOCO(dataset).get_img_ids()
@@ -56,13 +61,13 @@ class FasterCOCO(COCO):
 
     @staticmethod
     def load_json(json_file: Any, use_deepcopy: bool | None = False) -> Any:
-        """What is in a file; or a copy of a dict or list, whose entries are shared unless `use_deepcopy`."""
+        """Parse a file; or copy a dict or list, sharing its entries unless `use_deepcopy`."""
         if isinstance(json_file, str | os.PathLike):
             return json.loads(Path(json_file).read_bytes())
         return copy.deepcopy(json_file) if use_deepcopy else json_file.copy()
 
     def createIndex(self) -> None:
-        """Make `anns`, `imgs`, `cats`, `imgToAnns` and `catToImgs` from `dataset`; ids of images become integers."""
+        """Create the index, `anns`, `imgs`, `cats`, `imgToAnns` and `catToImgs`; ids of images become integers."""
         start = time.time()
         self.print_function("creating index...")
         lazy = get_lazy(self)
@@ -79,7 +84,7 @@ class FasterCOCO(COCO):
         self.print_function(f"Done (t={time.time() - start:0.2f}s)")
 
     def loadRes(self, resFile: Any, min_score: float = 0.0) -> "FasterCOCO":
-        """The results of a detector on this dataset: a file, a list of dicts, or an array (N, 7); there may be none."""
+        """Load the results of a detector, possibly none, from a file, a list of dicts, or an array (N, 7)."""
         self.print_function("Loading and preparing results...")
         start = time.time()
         results = FasterCOCO()
@@ -93,7 +98,7 @@ class FasterCOCO(COCO):
         return results
 
     def _read_results(self, results: Any, min_score: float) -> LazyResults | list[Dict]:
-        """Results as lazy columns, or as dicts where columns can't represent them."""
+        """Read results as lazy columns, or as dicts if columns can't represent them."""
         lazy = get_lazy(self)
         header = lazy if isinstance(lazy, LazyDataset) else None
         anns: Any
@@ -112,7 +117,7 @@ class FasterCOCO(COCO):
         return anns if min_score == 0 else [ann for ann in anns if ann.get("score", 1) >= min_score]
 
     def loadNumpyAnnotations(self, data: NDArray[Any]) -> list[Dict]:
-        """One dict per row of image, x, y, width, height, score, class."""
+        """Convert rows of image, x, y, width, height, score, class to dicts."""
         describe_array(data, self.print_function)
         return array_to_dicts(data)
 
@@ -123,7 +128,7 @@ class FasterCOCO(COCO):
         areaRng: Sequence[float] | None = None,
         iscrowd: bool | None = None,
     ) -> list[Any]:
-        """The ids of the annotations of some images and classes, within an area range, crowds only or none of them."""
+        """Get the ids of annotations by image, class, area range and `iscrowd`; None skips a filter."""
         images, classes, area = (() if each is None else each for each in (imgIds, catIds, areaRng))
         ids = super().getAnnIds(images, classes, area)
         if iscrowd is None:
@@ -131,54 +136,54 @@ class FasterCOCO(COCO):
         return [each for each in ids if int(self.anns[each].get("iscrowd", 0)) == int(iscrowd)]
 
     def getCatIds(self, catNms: Any = None, supNms: Any = None, catIds: Any = None) -> list[Any]:
-        """The ids of the classes with some names, supercategories or ids."""
+        """Get the ids of classes by name, supercategory and id; None skips a filter."""
         return super().getCatIds(*(() if each is None else each for each in (catNms, supNms, catIds)))
 
     def getImgIds(self, imgIds: Any = None, catIds: Any = None) -> list[Any]:
-        """The ids of all images, or of those of the given images that have all of the given classes."""
+        """Get the ids of images by id and by class: an image must have all given classes."""
         return super().getImgIds(*(() if each is None else each for each in (imgIds, catIds)))
 
     def loadAnns(self, ids: Any = None) -> list[Dict]:
-        """The annotations with some ids."""
+        """Load the annotations with the given ids."""
         return [self.anns[each] for each in _ids(ids)]
 
     def loadCats(self, ids: Any = None) -> list[Dict]:
-        """The classes with some ids."""
+        """Load the classes with the given ids."""
         return [self.cats[each] for each in _ids(ids)]
 
     def loadImgs(self, ids: Any = None) -> list[Dict]:
-        """The images with some ids."""
+        """Load the images with the given ids."""
         return [self.imgs[each] for each in _ids(ids)]
 
     def get_ann_ids(
         self, img_ids: Any = None, cat_ids: Any = None, area_rng: Any = None, iscrowd: Any = None
     ) -> list[Any]:
-        """`getAnnIds`."""
+        """Alias of `getAnnIds`."""
         return self.getAnnIds(img_ids, cat_ids, area_rng, iscrowd)
 
     def get_cat_ids(self, cat_names: Any = None, sup_names: Any = None, cat_ids: Any = None) -> list[Any]:
-        """`getCatIds`."""
+        """Alias of `getCatIds`."""
         return self.getCatIds(cat_names, sup_names, cat_ids)
 
     def get_img_ids(self, img_ids: Any = None, cat_ids: Any = None) -> list[Any]:
-        """`getImgIds`."""
+        """Alias of `getImgIds`."""
         return self.getImgIds(img_ids, cat_ids)
 
     def load_anns(self, ids: Any) -> list[Dict]:
-        """`loadAnns`."""
+        """Alias of `loadAnns`."""
         return self.loadAnns(ids)
 
     def load_cats(self, ids: Any) -> list[Dict]:
-        """`loadCats`."""
+        """Alias of `loadCats`."""
         return self.loadCats(ids)
 
     def load_imgs(self, ids: Any) -> list[Dict]:
-        """`loadImgs`."""
+        """Alias of `loadImgs`."""
         return self.loadImgs(ids)
 
     @property
     def img_ann_map(self) -> Any:
-        """`imgToAnns`."""
+        """Alias of `imgToAnns`."""
         return self.imgToAnns
 
     @img_ann_map.setter
@@ -187,7 +192,7 @@ class FasterCOCO(COCO):
 
     @property
     def cat_img_map(self) -> Any:
-        """`catToImgs`."""
+        """Alias of `catToImgs`."""
         return self.catToImgs
 
     @cat_img_map.setter
@@ -195,7 +200,7 @@ class FasterCOCO(COCO):
         self.catToImgs = value
 
     def to_dict(self, separate_fn: bool = False) -> Dict:
-        """The dataset as a dict of copies; `separate_fn`: truths that were not found are of classes of their own."""
+        """Copy the dataset to a dict; `separate_fn` moves false negatives to separate classes, named `<class>_fn`."""
         cats, anns = ([dict(each) for each in rows.values()] for rows in (self.cats, self.anns))
         if separate_fn:
             shift = max(cat["id"] for cat in cats)
@@ -214,7 +219,7 @@ class FasterCOCO(COCO):
 
 
 def _ids(ids: Any) -> list[Any]:
-    """Integers, one or several."""
+    """Validate one integer or several; return them as a list."""
     if ids is None:
         return []
     values = (

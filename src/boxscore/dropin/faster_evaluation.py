@@ -33,13 +33,13 @@ from boxscore.protocol.keypoint_rules import BOX_SHARE, KeypointRules
 Dict = dict[str, Any]
 Floats = NDArray[np.float64]
 
-logger = logging.getLogger("faster_coco_eval.core.cocoeval")  # the name that its users configure
+logger = logging.getLogger("faster_coco_eval.core.cocoeval")  # the name that users configure
 
 MATCH_KEYS = ("tp", "fp", "fn", "gt_id", "dt_id", "iou")
 """The keys of annotations that `mark_annotations` sets."""
 
 CELLS_AT_ONCE = 2**21
-"""Scores times classes whose F1 is in memory at once."""
+"""The largest number of scores times classes whose F1 is in memory at once."""
 
 KEYPOINT_LABELS = ["AP_all", "AP_50", "AP_75", "AP_medium", "AP_large"]
 KEYPOINT_LABELS += [label.replace("AP", "AR") for label in KEYPOINT_LABELS[:3]] + ["AR_medium", "AR_large"]
@@ -47,10 +47,22 @@ CROWD_LABELS = ["AP_all", "AP_50", "AP_75", "AR_all", "AR_50", "AR_75", "AP_easy
 
 
 class COCOeval_faster(COCOeval):  # noqa: N801 — the name that it replaces
-    """The evaluation of detections, as `faster_coco_eval.COCOeval_faster` has it: `run`, then `stats_as_dict`.
+    """The evaluation of detections, as in `faster_coco_eval.COCOeval_faster`: `run`, then `stats_as_dict`.
 
-    `iouType`: "bbox", "segm", "boundary", "keypoints" or "keypoints_crowd". `lvis_style`: a class counts in images
-    where it was looked for. `separate_eval`: curves are made by `accumulate`, from `_evalImgs_cpp`.
+    Args:
+        cocoGt: The dataset.
+        cocoDt: The results.
+        iouType: "bbox", "segm", "boundary", "keypoints" or "keypoints_crowd".
+        ranges: The area ranges by name, in addition to "all"; by default small, medium and large.
+        print_function: Receives the messages and the summary.
+        extra_calc: Whether `accumulate` marks matched annotations, so that mIoU and mAUC are computed.
+        kpt_oks_sigmas: The sigmas of keypoints; by default COCO's.
+        use_area: Whether OKS uses the area of a truth; if False, 0.53 of its box.
+        lvis_style: Whether a class only counts in images in which it was verified.
+        separate_eval: Whether `accumulate`, not `evaluate`, computes the curves, from `_evalImgs_cpp`.
+        boundary_dilation_ratio: The width of boundaries, as a fraction of the image's diagonal.
+        boundary_cpu_count: Not used.
+        rle_iou_max_workers: Validated, not used.
     """
 
     def __init__(
@@ -92,7 +104,7 @@ class COCOeval_faster(COCOeval):  # noqa: N801 — the name that it replaces
 
     @property
     def print_function(self) -> Callable[..., Any]:
-        """What prints, or logs."""
+        """The function that receives the messages."""
         return self._print_function
 
     @print_function.setter
@@ -106,7 +118,7 @@ class COCOeval_faster(COCOeval):  # noqa: N801 — the name that it replaces
         return super().__getattr__(name)
 
     def evaluate(self) -> None:
-        """Match every image and class, and unless `separate_eval`, compute the curves, too."""
+        """Run per-image evaluation; without `separate_eval` compute the curves, too."""
         start = time.time()
         p = self.params
         self.print_function(f"Evaluate annotation type *{p.iouType}*")
@@ -139,7 +151,7 @@ class COCOeval_faster(COCOeval):  # noqa: N801 — the name that it replaces
         return self._looked_for(columns, ImageClassIndex.of(p)) if self.lvis_style else columns
 
     def _looked_for(self, columns: EvaluationColumns, index: ImageClassIndex) -> EvaluationColumns:
-        """Without detections of classes that were not looked for in their images."""
+        """Drop detections of classes that were not verified in their images."""
         if columns.classes == [-1]:
             raise InputError("`lvis_style` must be False where classes are pooled (`params.useCats` = 0)")
         self.freq_groups = frequency_groups(
@@ -154,7 +166,7 @@ class COCOeval_faster(COCOeval):  # noqa: N801 — the name that it replaces
         return columns.looked_for(negative=negative, not_exhaustive=not_exhaustive)
 
     def accumulate(self, p: Params | None = None) -> None:
-        """Compute the curves, where `separate_eval` has left them to this, and with `extra_calc` the matched pairs."""
+        """Compute the curves if `separate_eval`, and with `extra_calc` mark the matched pairs."""
         if p is not None:
             raise InputError("`p` must be None: faster_coco_eval accumulates what was evaluated, with its parameters")
         self.print_function("Accumulating evaluation results...")
@@ -188,7 +200,7 @@ class COCOeval_faster(COCOeval):  # noqa: N801 — the name that it replaces
         return LazyEntries(values)
 
     def _arrays(self, p: FasterParams) -> Arrays:
-        """From the tally, or from entries that were read or set, or that only entries can represent."""
+        """Build the arrays from the tally, or from entries if these were read or set, or without a tally."""
         if self._tally is not None and "_evalImgs_cpp" not in self.__dict__:
             return build(self._tally, p.recThrs)
         wanted = copy.copy(p)
@@ -197,29 +209,29 @@ class COCOeval_faster(COCOeval):  # noqa: N801 — the name that it replaces
         return accumulate(every.ravel(), wanted, wanted)
 
     def math_matches(self) -> None:
-        """Set `tp` or `fp` of detections, and `fn` of truths, in their dicts."""
+        """Set `tp` or `fp` in the dicts of detections, and `fn` in the dicts of truths."""
         mark_annotations(self.cocoDt.anns, self.cocoGt.anns, self.eval["matched"])
 
     def compute_mIoU(self) -> float:
-        """The mean IoU of matched pairs."""
+        """Compute the mean IoU of matched pairs."""
         if self.eval.get("matched") is None:
             raise RuntimeError("Matching data is unavailable; run the evaluation and accumulation pipeline first")
         return mean_iou(self.eval["matched"])
 
     def compute_mAUC(self) -> float:
-        """The mean area under the curves of classes and area ranges."""
+        """Compute the mean area under the curves of classes and area ranges."""
         if "precision" not in self.eval:
             raise RuntimeError("Accumulation results are unavailable; call evaluate() and accumulate() first")
         return mean_area(self.eval["precision"], self.params.recThrs)
 
     @staticmethod
     def calc_auc(recall_list: Any, precision_list: Any, method: str = "c++") -> float:
-        """The area under the envelope of precision; all methods give it."""
+        """Compute the area under the envelope of precision; `method` changes nothing."""
         del method
         return area_under_curve(recall_list, precision_list)
 
     def run(self) -> None:
-        """`evaluate`, `accumulate`, `summarize`."""
+        """Run `evaluate`, `accumulate` and `summarize`."""
         self.evaluate()
         self.accumulate()
         self.summarize()
@@ -233,7 +245,7 @@ class COCOeval_faster(COCOeval):  # noqa: N801 — the name that it replaces
         freq_group_idx: int | None = None,
         catIds: Any = None,
     ) -> float:
-        """One number, which is printed; `catIds`: indices of classes."""
+        """Compute and print one number; `catIds` are indices of classes."""
         classes = "catIds=all" if self.lvis_style else ""
         if catIds is not None:
             classes = f"catIds=={catIds!s:>3s}"
@@ -245,7 +257,7 @@ class COCOeval_faster(COCOeval):  # noqa: N801 — the name that it replaces
         return value
 
     def summarize(self) -> None:
-        """Print the numbers and store them: all in `all_stats`, those of pycocotools in `stats`."""
+        """Compute and print the numbers; store all in `all_stats`, and pycocotools' numbers in `stats`."""
         if not self.eval:
             raise Exception("Please run accumulate() first")  # as in faster_coco_eval
         kind = self.params.iouType
@@ -260,7 +272,7 @@ class COCOeval_faster(COCOeval):  # noqa: N801 — the name that it replaces
             self.all_stats = np.append(self.all_stats, [self.compute_mIoU(), self.compute_mAUC()])
 
     def _num_recalls(self) -> int:
-        """As in faster_coco_eval: there is room for three recalls in the style of LVIS, which has one."""
+        """Number of recalls. As in faster_coco_eval: with `lvis_style` at least three, though LVIS has one."""
         return max(len(self.params.maxDets), 3) if self.lvis_style else len(self.params.maxDets)
 
     def _box_numbers(self) -> Any:
@@ -284,7 +296,7 @@ class COCOeval_faster(COCOeval):  # noqa: N801 — the name that it replaces
         return np.array(numbers, np.float64)
 
     def _crowd_numbers(self) -> list[float]:
-        """The precision in images of low, medium and high crowd index."""
+        """Compute and print the precision in images of low, medium and high crowd index."""
         numbers = self.get_type_result(first=0.2, second=0.8)
         p = self.params
         start = f" Average Precision  (AP) @[ IoU={p.iouThrs[0]:0.2f}:{p.iouThrs[-1]:0.2f}"
@@ -293,20 +305,20 @@ class COCOeval_faster(COCOeval):  # noqa: N801 — the name that it replaces
         return numbers
 
     def get_type_result(self, first: float = 0.01, second: float = 0.85) -> list[float]:
-        """The mean precision in images whose crowd index is below `first`, below `second`, and above."""
+        """Compute the mean precision in images whose crowd index is below `first`, below `second`, and others."""
         numbers, print_function = [], self.print_function
         self.print_function = _say_nothing
         for images in self.split(self.cocoGt.annotation_file, first, second):
             self.params.imgIds = images
             self.evaluate()
             self.accumulate()
-            # as in faster_coco_eval: -1 where nothing is defined counts
+            # as in faster_coco_eval: the mean includes -1 for undefined
             numbers.append(round(np.mean(self.eval["precision"][:, :, :, 0, :]), 4))
         self.print_function = print_function
         return numbers
 
     def split(self, gt_file: Any, first: float = 0.01, second: float = 0.85) -> tuple[list[Any], list[Any], list[Any]]:
-        """The ids of images by their `crowdIndex`: below `first`, below `second`, and others."""
+        """Split the ids of images by `crowdIndex`: below `first`, below `second`, and others."""
         easy: list[Any] = []
         medium: list[Any] = []
         hard: list[Any] = []
@@ -338,7 +350,7 @@ class COCOeval_faster(COCOeval):  # noqa: N801 — the name that it replaces
 
     @property
     def extended_metrics(self) -> Dict:
-        """AP of each class, and precision and recall where the mean F1 of the classes is highest."""
+        """AP of each class, and precision and recall at the score with the highest mean F1 of the classes."""
         p, precision, stats = self.params, self.eval["precision"], self.stats_as_dict
         at_50 = np.where(np.isclose(p.iouThrs, 0.50))[0]
         if len(at_50) == 0:
@@ -371,11 +383,11 @@ class COCOeval_faster(COCOeval):  # noqa: N801 — the name that it replaces
 
 
 class PrintingCOCOeval(COCOeval_faster):
-    """The same under pycocotools' name: it prints, unless `print_function` is set later."""
+    """`COCOeval_faster` under pycocotools' name: it prints, unless `print_function` is set later."""
 
     @property
     def print_function(self) -> Callable[..., Any]:
-        """What prints."""
+        """The function that receives the messages, by default `print`."""
         return getattr(self, "_compat_print_function", print)
 
     @print_function.setter
@@ -406,7 +418,7 @@ def _say_nothing(*_: Any) -> None:
 
 
 def mark_annotations(detections: Mapping[int, Dict], truths: Mapping[int, Dict], matched: Mapping[str, float]) -> None:
-    """Set `tp` or `fp` of detections, `fn` of truths, and the ids and IoUs of pairs, in their dicts."""
+    """Set `tp` or `fp`, `fn`, and the ids and IoUs of pairs, in the dicts of detections and truths."""
     for ann in (*detections.values(), *truths.values()):
         for key in MATCH_KEYS:
             ann.pop(key, None)
@@ -423,7 +435,7 @@ def mark_annotations(detections: Mapping[int, Dict], truths: Mapping[int, Dict],
 
 
 def mean_iou(matched: Mapping[str, float]) -> float:
-    """The mean overlap of matched pairs, correctly rounded; 0 without any."""
+    """Mean IoU of matched pairs, summed exactly; 0 without pairs."""
     return math.fsum(matched.values()) / len(matched) if matched else 0.0
 
 
@@ -440,9 +452,9 @@ def area_under_curve(recall: Any, precision: Any) -> float:
 
 
 def mean_area(precision: Floats, recall_points: Any) -> float:
-    """The mean area under the curves of all classes and area ranges that have one, at the first threshold.
+    """Mean area under the curves of all classes and area ranges that have one, at the first threshold.
 
-    As in faster_coco_eval: the precisions of all limits are one list, and its first points are taken.
+    As in faster_coco_eval: the precisions of all limits are flattened into one list, and only its first points count.
     """
     _, _, K, A, _ = precision.shape
     areas = [area_under_curve(recall_points, precision[0, :, k, a].ravel()) for k in range(K) for a in range(A)]
@@ -451,7 +463,7 @@ def mean_area(precision: Floats, recall_points: Any) -> float:
 
 
 class BestThreshold(NamedTuple):
-    """Precision and recall where the mean F1 of the classes is highest."""
+    """Precision and recall at the score with the highest mean F1 of the classes."""
 
     precision: float
     recall: float
@@ -459,12 +471,12 @@ class BestThreshold(NamedTuple):
 
 
 class ScoredClass(NamedTuple):
-    """The detections of a class by falling score, and how many truths it has."""
+    """The detections of a class by falling score, and its number of truths."""
 
     label: Any
     score: Floats
     num_true: NDArray[np.int64]
-    """True positives up to each score."""
+    """Number of true positives down to each score."""
     num_truths: int
 
 
@@ -489,7 +501,7 @@ def scored_classes(
 
 
 def best_threshold(classes: Sequence[ScoredClass], scores: Floats) -> BestThreshold:
-    """Of the scores, ascending, the first with the highest mean F1 as threshold."""
+    """Find the lowest of the ascending scores that gives the highest mean F1 as a threshold."""
     best, found = -np.inf, BestThreshold(0.0, 0.0, {})
     if not classes:
         return found

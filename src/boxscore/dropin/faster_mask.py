@@ -1,4 +1,4 @@
-"""faster_coco_eval.mask: masks as run lengths. It takes more than pycocotools does: any layout of memory, and boxes."""
+"""faster_coco_eval.mask: masks as run lengths. Accepts more than pycocotools: any memory layout, and lists of boxes."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -26,7 +26,7 @@ __all__ = [
 
 
 def encode(bimask: Any) -> Any:
-    """Masks of pixels as run lengths: (H, W) as one dict, (H, W, N) as a list of them.
+    """Encode pixels as run lengths: (H, W) as one dict, (H, W, N) as a list of dicts.
 
     >>> encode(np.eye(2, dtype=bool))
     {'size': [2, 2], 'counts': b'0120'}
@@ -35,12 +35,12 @@ def encode(bimask: Any) -> Any:
 
 
 def area(rleObjs: Any) -> Any:
-    """The number of pixels of each mask: of one dict, or of a list of them."""
+    """Compute the area of masks in pixels, of one dict or a list of dicts."""
     return np.asarray(mask.area(rleObjs)).astype(np.uint64)[()]
 
 
 def frPyObjects(objs: Any, h: int, w: int) -> Any:
-    """Polygons, boxes or plain run lengths as encoded masks; one polygon or box alone as one mask."""
+    """Convert polygons, boxes or uncompressed run lengths to encoded masks; a single polygon or box to one mask."""
     if isinstance(objs, list) and objs and np.isscalar(objs[0]):
         return frPyObjects([objs], h, w)[0]
     if isinstance(objs, list) and objs and not isinstance(objs[0], Mapping) and len(objs[0]) == 4:
@@ -49,7 +49,7 @@ def frPyObjects(objs: Any, h: int, w: int) -> Any:
 
 
 def segmToRle(segm: Any, w: int, h: int) -> Any:
-    """The mask of an annotation: polygons, plain run lengths, or encoded already.
+    """Convert polygons or uncompressed run lengths to an encoded mask; an encoded mask stays unchanged.
 
     >>> segmToRle([[1, 1, 3, 1, 3, 3, 1, 3]], 4, 3)
     {'size': [3, 4], 'counts': b'42102'}
@@ -58,13 +58,13 @@ def segmToRle(segm: Any, w: int, h: int) -> Any:
 
 
 def rleToBoundary(rle: Any, dilation_ratio: float = 0.02, backend: str = "mask_api") -> Any:
-    """The boundary of a mask, so much of the image's diagonal wide; all backends give it."""
+    """Compute the boundary of a mask, `dilation_ratio` of the image's diagonal wide; `backend` changes nothing."""
     del backend
     return encode(boundary_of(mask.decode(rle).astype(bool), dilation_ratio))
 
 
 def rleToBoundaryCV(rle: Any, dilation_ratio: float = 0.02) -> Any:
-    """The same; OpenCV is not needed."""
+    """Compute the boundary as `rleToBoundary` does; OpenCV is not needed."""
     return rleToBoundary(rle, dilation_ratio)
 
 
@@ -76,7 +76,7 @@ def calculateRleForAllAnnotations(
     boundary_dilation_ratio: float,
     boundary_cpu_count: int,
 ) -> None:
-    """Set `rle` and `boundary` of annotations, in their dicts."""
+    """Set `rle` and `boundary` in the dicts of annotations."""
     del boundary_cpu_count
     for ann in anns if compute_rle else ():
         height, width = img_sizes[ann["image_id"]]

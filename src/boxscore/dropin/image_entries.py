@@ -1,8 +1,8 @@
-"""`evalImgs` and `ious`: what pycocotools keeps of every image and class, from columns or from dicts.
+"""`evalImgs` and `ious`: pycocotools' entries for each image and class, from columns or from dicts.
 
 Evaluators that call `computeIoU` and `evaluateImg` themselves make two million calls for COCO val2017. So the functions
-for one image and class have a fast path, which reads dicts of plain numbers in C++, and a general path, which takes all
-other values as pycocotools does. `benchmarks/steps.py` measures what the fast path buys.
+for one image and class have a fast path, which reads dicts of Python numbers in C++, and a general path, which treats
+all other values as pycocotools does. `benchmarks/steps.py` measures the gain of the fast path.
 """
 
 import sys
@@ -36,7 +36,7 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Groups:
-    """The rows of each image and class that has any: detections by falling score within the limit, and truths."""
+    """The rows of each image and class with rows: detections by falling score within the limit, and truths."""
 
     image: Ints
     label: Ints
@@ -47,7 +47,7 @@ class Groups:
 
     @classmethod
     def of(cls, detections: DetectionColumns, truths: TruthColumns, num_images: int, limit: int) -> "Groups":
-        """Groups in the order of classes, and in it of images."""
+        """Group the rows, by class, then by image."""
         key, truth_key = (side.label.astype(np.int64) * num_images + side.image for side in (detections, truths))
         row = np.lexsort((-detections.score, key))
         truth_row = np.argsort(truth_key, kind="stable")
@@ -66,22 +66,22 @@ class Groups:
 
     @property
     def compiled(self) -> _compiled.ImageGroups:
-        """Where they begin, for the compiled engine."""
+        """The offsets of the groups, for the compiled engine."""
         return _compiled.ImageGroups(self.start, self.truth_start)
 
     @property
     def sizes(self) -> tuple[list[int], list[int]]:
-        """How many detections and truths each has."""
+        """The numbers of detections and truths of each group."""
         return np.diff(self.start).tolist(), np.diff(self.truth_start).tolist()
 
 
 def _starts(ascending: Ints, keys: Ints) -> Ints:
-    """Where each key begins, and where the last one ends."""
+    """Offset of each key, then the end of the last one."""
     return np.append(np.searchsorted(ascending, keys), len(ascending))
 
 
 def measure(seen: EvaluationColumns) -> tuple[Groups, NDArray[np.float64]]:
-    """The groups, and the overlaps of each: one row per detection, one column per truth, group after group."""
+    """Group the rows and compute the IoUs of each group, (D, G), flattened and concatenated."""
     groups = Groups.of(seen.detections, seen.truths, len(seen.images), seen.limits[-1])
     is_crowd, threads = seen.truths.is_crowd[groups.truth_row], num_threads(None)
     shapes, truth_shapes = seen.detections.shape, seen.truths.shape
@@ -94,7 +94,7 @@ def measure(seen: EvaluationColumns) -> tuple[Groups, NDArray[np.float64]]:
 
 
 def overlaps_by_image(seen: EvaluationColumns) -> dict[tuple[Any, Any], Any]:
-    """`ious`: an entry for every image and class; [] where there are no pairs."""
+    """Compute `ious`, with an entry for each image and class; [] without pairs."""
     by_image: dict[tuple[Any, Any], Any] = {(image, label): [] for image in seen.images for label in seen.classes}
     groups, overlap = measure(seen)
     first = 0
@@ -107,7 +107,7 @@ def overlaps_by_image(seen: EvaluationColumns) -> dict[tuple[Any, Any], Any]:
 
 
 def entries(seen: EvaluationColumns) -> list[dict[str, Any] | None]:
-    """`evalImgs`: class by class, in it area range by area range, in it image by image."""
+    """Compute the entries of `evalImgs`, by class, then area range, then image."""
     num_images, num_areas = len(seen.images), len(seen.areas)
     made: list[dict[str, Any] | None] = [None] * seen.num_entries
     if not made:
@@ -140,7 +140,7 @@ def entries(seen: EvaluationColumns) -> list[dict[str, Any] | None]:
 
 
 def assign(seen: EvaluationColumns, groups: Groups, overlap: NDArray[np.float64]) -> "Assigned":
-    """Who is matched with whom, in all groups."""
+    """Match the detections and truths of all groups."""
     detections, truths, row, truth_row = seen.detections, seen.truths, groups.row, groups.truth_row
     return Assigned.of(
         groups.compiled,
@@ -157,13 +157,13 @@ def assign(seen: EvaluationColumns, groups: Groups, overlap: NDArray[np.float64]
 
 
 def matched_pairs(seen: EvaluationColumns) -> Iterator[tuple[int, int, float]]:
-    """The ids of each detection and truth that are matched at any threshold in any area range, and their overlap."""
+    """Yield the ids and the IoU of each pair that is matched at any threshold in any area range."""
     if not seen.num_entries:
         return
     groups, overlap = measure(seen)
     assigned = assign(seen, groups, overlap)
     num, num_truths = np.diff(groups.start), np.diff(groups.truth_start)
-    # The matrices of a group are (T, D), one group after the other: the group and the detection of each cell.
+    # The matrices of groups, (T, D) each, are concatenated: find the group and the detection of each cell.
     T = assigned.num_thresholds
     group = np.repeat(np.arange(len(num)), T * num)
     detection = np.arange(len(group)) - T * groups.start[group]
@@ -184,14 +184,14 @@ def matched_pairs(seen: EvaluationColumns) -> Iterator[tuple[int, int, float]]:
 
 
 def assignment_rules(thresholds: Any, bounds: Sequence[Any]) -> tuple[int, _compiled.AssignmentRules]:
-    """How many thresholds there are, and the rules with them and with some area ranges."""
+    """The number of thresholds, and the compiled rules for the thresholds and area ranges."""
     low, high = ([float(bound) for bound in side] for side in zip(*bounds, strict=True)) if len(bounds) else ([], [])
     return len(thresholds), _compiled.AssignmentRules([float(threshold) for threshold in thresholds], low, high)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Assigned:
-    """Who is matched with whom: by area range, with one block per group and one row per threshold."""
+    """The matches by area range: one block per group, one row per threshold in it."""
 
     num_thresholds: int
     match: NDArray[np.float64]
@@ -209,7 +209,7 @@ class Assigned:
         truths: _compiled.GroupedTruths,
         rules: tuple[int, _compiled.AssignmentRules],
     ) -> "Assigned":
-        """The assignments of groups of rows with their overlaps, under `assignment_rules`."""
+        """Match groups of rows by their IoUs, under `assignment_rules`."""
         num_thresholds, compiled_rules = rules
         assigned = _compiled.assign(groups, overlap, detections, truths, compiled_rules, num_threads(None))
         return cls(
@@ -222,7 +222,7 @@ class Assigned:
         )
 
     def block(self, area: int, rows: slice, truth_rows: slice, scores: list[Any]) -> dict[str, Any]:
-        """The matrices of one group in one area range, (T, D) and (T, G), its scores, and the flags of its truths."""
+        """The matrices of one group in one area range, (T, D) and (T, G), its scores, and its truths' flags."""
         T = self.num_thresholds
         flat, truth_flat = slice(T * rows.start, T * rows.stop), slice(T * truth_rows.start, T * truth_rows.stop)
         num_truths = truth_rows.stop - truth_rows.start
@@ -241,7 +241,7 @@ class ImageRules(NamedTuple):
 
     thresholds: Any
     area: Any
-    """The lowest and the highest area that count."""
+    """The smallest and the largest area that count."""
     limit: Any
 
 
@@ -250,7 +250,7 @@ SHAPE_KEYS = {"bbox": "bbox", "segm": "segmentation", "keypoints": "keypoints"}
 
 
 def measure_overlaps(detections: list[Dict], truths: list[Dict], limit: Any, *, key: str = "bbox") -> Any:
-    """One row per detection, by falling score within the limit, one column per truth; [] if either side is empty."""
+    """Compute the IoUs: one row per detection, by falling score within the limit, one column per truth; or []."""
     overlap = measure_plain(detections, truths, limit) if key == "bbox" else None
     if overlap is not None:
         return overlap
@@ -260,14 +260,14 @@ def measure_overlaps(detections: list[Dict], truths: list[Dict], limit: Any, *, 
 
 
 def measure_keypoints(detections: list[Dict], truths: list[Dict], limit: Any, sigmas: Any) -> Any:
-    """The same for keypoints."""
+    """Compute the OKS, in the layout of `measure_overlaps`."""
     if not detections or not truths:
         return []
     return measure_oks(_by_score(detections)[:limit], truths, sigmas)
 
 
 def measure_plain(detections: Any, truths: Any, limit: Any) -> Any:
-    """The fast path of `measure_overlaps`; None for values that are not plain numbers."""
+    """Take the fast path of `measure_overlaps`; return None for values that are not Python numbers."""
     if type(limit) is not int or limit <= 0:
         return None
     overlap = np.empty((min(len(detections), limit), len(truths)))
@@ -277,7 +277,7 @@ def measure_plain(detections: Any, truths: Any, limit: Any) -> Any:
 
 
 def match_image(detections: list[Dict], truths: list[Dict], overlap: Any, rules: ImageRules) -> Dict:
-    """The entry of `evalImgs`, without the image, class, area range and limit."""
+    """Compute an entry of `evalImgs`, without its image, class, area range and limit."""
     entry = match_plain(detections, truths, overlap, rules)
     if entry is not None:
         return entry
@@ -297,7 +297,7 @@ def match_image(detections: list[Dict], truths: list[Dict], overlap: Any, rules:
         assignment_rules(rules.thresholds, [rules.area]),
     )
     if np.isnan(assigned.match).any():
-        truth_ids.astype(np.float64)  # as in COCO: the error of an id that is matched and is not a number
+        truth_ids.astype(np.float64)  # as in COCO: raises for a matched id that is not a number
     scores = [each["score"] for each in detections]
     return {
         "dtIds": [each["id"] for each in detections],
@@ -307,7 +307,7 @@ def match_image(detections: list[Dict], truths: list[Dict], overlap: Any, rules:
 
 
 def match_plain(detections: Any, truths: Any, overlap: Any, rules: ImageRules) -> Dict | None:
-    """The fast path of `match_image`; None for values that are not plain numbers."""
+    """Take the fast path of `match_image`; return None for values that are not Python numbers."""
     if type(rules.limit) is not int or rules.limit <= 0 or len(rules.area) != 2:
         return None
     T, D, G = len(rules.thresholds), min(len(detections), rules.limit), len(truths)
@@ -336,7 +336,7 @@ def match_plain(detections: Any, truths: Any, overlap: Any, rules: ImageRules) -
 
 
 def _overlap_of(overlap: Any, num_detections: int, num_truths: int) -> NDArray[np.float64]:
-    """The overlaps of the detections and truths; those that were never measured are below any threshold."""
+    """The IoUs of the detections and truths; -inf, below any threshold, if they were not computed."""
     if len(overlap) == 0:
         return np.full((num_detections, num_truths), -np.inf)
     measured = np.array(overlap, np.float64)
@@ -349,8 +349,8 @@ def _overlap_of(overlap: Any, num_detections: int, num_truths: int) -> NDArray[n
 
 
 def _by_score(detections: list[Dict]) -> list[Dict]:
-    """By falling score; of equal scores, the first stays first."""
-    negative = [-each["score"] for each in detections]  # as in COCO: text, lists and None have no negative
+    """Sort by falling score; ties keep their order."""
+    negative = [-each["score"] for each in detections]  # as in COCO: raises for text, lists and None
     for each, value in zip(detections, negative, strict=True):
         _check_score(each, value)
     order = np.argsort(negative, kind="mergesort")
@@ -358,7 +358,7 @@ def _by_score(detections: list[Dict]) -> list[Dict]:
 
 
 def _check_score(detection: Dict, negative: Any) -> None:
-    """Raise for scores that pycocotools takes, and whose curves break off where they are."""
+    """Raise `InputError` for scores that pycocotools accepts, but at which its curves break off."""
     if isinstance(negative, complex | np.complexfloating):
         got = "a complex number"
     elif isinstance(negative, int) and abs(negative) > sys.float_info.max:
@@ -372,7 +372,7 @@ def _check_score(detection: Dict, negative: Any) -> None:
 
 
 def _float_ids(ids: NDArray[Any]) -> NDArray[np.float64]:
-    """Ids as pycocotools writes them where they are matched; NaN for those that are not numbers."""
+    """Ids as floats, as pycocotools stores matched ids; NaN for ids that are not numbers."""
     if are_numbers(ids):
         return ids.astype(np.float64)
     return np.array([float(each) if are_numbers(ids[i : i + 1]) else np.nan for i, each in enumerate(ids)])
@@ -383,8 +383,8 @@ def _areas(values: Any) -> NDArray[np.float64]:
 
 
 def _comparable(value: Any) -> float:
-    """An area that can be compared with the bounds of a range; one beyond all floats is infinite."""
-    is_negative = bool(value < 0)  # as in COCO: the error of text, lists and None
+    """An area as a float, for comparisons with a range; infinite if it is beyond all floats."""
+    is_negative = bool(value < 0)  # as in COCO: raises for text, lists and None
     try:
         return float(value.item() if isinstance(value, np.ndarray) else value)
     except OverflowError:
@@ -396,7 +396,7 @@ def _flags(values: Any) -> NDArray[np.uint8]:
 
 
 def measure_oks(detections: Sequence[Dict], truths: Sequence[Dict], sigmas: Any) -> NDArray[np.float64]:
-    """The similarity of all pairs of one image and class, of values of any type. Shape (D, G)."""
+    """Compute the OKS of all pairs of one image and class, for values of any type. Shape (D, G)."""
     num_points = len(sigmas)
     group = _compiled.ImageGroups(np.array([0, len(detections)]), np.array([0, len(truths)]))
     protocol = oks_protocol(sigmas)
@@ -432,7 +432,7 @@ def _detected_numbers(ann: Dict, num_points: int) -> Floats:
 
 
 def _labelled_numbers(ann: Dict, num_points: int) -> Floats:
-    """x, y and visibility of each point; zeros if none is labelled, as the box is measured then. Shape (3 K,)."""
+    """x, y and visibility of each point; zeros if none is labelled, since the box is compared then. Shape (3 K,)."""
     numbers = _numbers_of(ann)
     if not (numbers[2::3] > 0).any():
         return np.zeros(3 * num_points)
@@ -447,13 +447,13 @@ def _check_length(ann: Dict, num: float, num_points: int) -> None:
 
 
 def _box_of(truth: Dict, *, has_labels: bool) -> list[float]:
-    """The box of a truth. As in COCO: one without numbers is an error even where keypoints are measured by labels."""
+    """The box of a truth. As in COCO: an invalid box raises even if labelled keypoints are compared instead."""
     box = truth["bbox"]
     _ = [box[side] - box[side + 2] * 2 for side in (0, 1)]
     return [0.0] * 4 if has_labels else [_sum(box[side]) for side in range(4)]
 
 
 def _sum(value: Any) -> float:
-    """A value that floats can be added to, as a float; others have the error of that."""
+    """Convert a value to a float by adding 0.0; raise the error of the addition for other types."""
     total = value + 0.0
     return float(total.item() if isinstance(total, np.ndarray) else total)

@@ -1,4 +1,4 @@
-"""LVIS and LVISResults: the dataset classes of `lvis`. Their dicts are made when one of them is first read."""
+"""LVIS and LVISResults: the dataset classes of `lvis`. Their dicts are made when one is first read."""
 
 import copy
 import logging
@@ -29,26 +29,26 @@ Dict = dict[str, Any]
 
 
 class InvalidFileError(InputError, AssertionError):
-    """What `lvis` raises an AssertionError for: a file, or results, of another kind."""
+    """Raised for a file or results of another kind, for which `lvis` raises an AssertionError."""
 
     __module__ = "boxscore"
 
 
 class UnsupportedTypeError(InputError, TypeError):
-    """What `lvis` raises a TypeError for: an argument of another type."""
+    """Raised for an argument of another type, for which `lvis` raises a TypeError."""
 
     __module__ = "boxscore"
 
 
 class ClassPairs(NamedTuple):
-    """Images and classes, one pair per row: what the lists of images hold."""
+    """The classes that images list, as pairs of an image and a class, one per row."""
 
     image: NDArray[np.int64]
     category: NDArray[np.int64]
 
 
 class LazyFederated(LazyDataset):
-    """An LVIS file whose annotations are all in columns, with what was looked for in its images."""
+    """An LVIS file whose annotations are all in columns, with the classes that were verified in its images."""
 
     def __init__(self, *args: Any, frequency: dict[int, str], negative: ClassPairs, not_exhaustive: ClassPairs) -> None:
         super().__init__(*args)
@@ -69,17 +69,21 @@ class LazyFederated(LazyDataset):
         return {"frequency": frequency, "negative": negative, "not_exhaustive": not_exhaustive}
 
     def header(self) -> Dict:
-        """All but the annotations, as they were in the file, for the results of a detector."""
+        """A copy of all parts of the file except the annotations, for the results of a detector."""
         return copy_all_but_annotations(self.dataset())
 
 
 def copy_all_but_annotations(dataset: Dict) -> Dict:
-    """What results take over from a dataset."""
+    """Copy all parts of a dataset except the annotations."""
     return {key: copy.deepcopy(value) for key, value in dataset.items() if key != "annotations"}
 
 
 class LVIS(LazyIndex):
-    """A dataset as `lvis.LVIS` has it, from a file."""
+    """A dataset from a file, as in `lvis.LVIS`.
+
+    Args:
+        annotation_path: The path of the file.
+    """
 
     INDEX = ("anns", "img_ann_map", "cat_img_map", "imgs", "cats")
     QUERIES = ("get_ann_ids", "get_cat_ids", "get_img_ids", "load_anns", "load_cats", "load_imgs", "ann_to_rle")
@@ -117,11 +121,11 @@ class LVIS(LazyIndex):
         return super()._index_of(dataset)
 
     def _load_json(self, path: FileName) -> Any:
-        """The content of a file."""
+        """Parse a JSON file."""
         return parsed(FileSnapshot(path))
 
     def _create_index(self) -> None:
-        """Make `anns`, `imgs`, `cats`, `img_ann_map` and `cat_img_map` from `dataset`."""
+        """Create the index, `anns`, `imgs`, `cats`, `img_ann_map` and `cat_img_map`, from `dataset`."""
         self.logger.info("Creating index.")
         self.__dict__.update(self._index_of(self.dataset))
         self.logger.info("Index created.")
@@ -129,9 +133,9 @@ class LVIS(LazyIndex):
     def get_ann_ids(
         self, img_ids: Any = None, cat_ids: Any = None, area_rng: Sequence[float] | None = None
     ) -> list[Any]:
-        """The ids of the annotations of some images and classes, within an area range.
+        """Get the ids of annotations by image, class and area range; None skips a filter.
 
-        As in LVIS: with classes or a range, annotations without area are left out.
+        As in LVIS: with classes or a range, annotations of area 0 are excluded.
         """
         if img_ids is None:
             anns = self.dataset["annotations"]
@@ -146,12 +150,12 @@ class LVIS(LazyIndex):
         ]
 
     def get_cat_ids(self) -> list[Any]:
-        """The ids of all classes."""
+        """Get the ids of all classes."""
         lazy = get_lazy(self)
         return list(lazy.categories if isinstance(lazy, LazyFederated) else self.cats)
 
     def get_img_ids(self) -> list[Any]:
-        """The ids of all images."""
+        """Get the ids of all images."""
         lazy = get_lazy(self)
         return list(lazy.images if isinstance(lazy, LazyFederated) else self.imgs)
 
@@ -159,33 +163,33 @@ class LVIS(LazyIndex):
         return list(by_id.values()) if ids is None else [by_id[each] for each in ids]
 
     def load_anns(self, ids: Any = None) -> list[Dict]:
-        """The annotations with some ids, or all."""
+        """Load the annotations with the given ids, or all."""
         return self._load_helper(self.anns, ids)
 
     def load_cats(self, ids: Any) -> list[Dict]:
-        """The classes with some ids; all for None."""
+        """Load the classes with the given ids; all for None."""
         return self._load_helper(self.cats, ids)
 
     def load_imgs(self, ids: Any) -> list[Dict]:
-        """The images with some ids; all for None."""
+        """Load the images with the given ids; all for None."""
         return self._load_helper(self.imgs, ids)
 
     def download(self, save_dir: FileName, img_ids: Any = None) -> None:
-        """Raises: boxscore downloads nothing."""
+        """Raise `InputError`: boxscore downloads nothing."""
         del save_dir, img_ids
         raise InputError("boxscore downloads no images; `coco_url` of each image in `lvis.imgs` is its address")
 
     def ann_to_rle(self, ann: Dict) -> Any:
-        """The mask of an annotation as run lengths."""
+        """Convert the polygons or run lengths of an annotation to RLE."""
         return mask_of(ann, self.imgs)
 
     def ann_to_mask(self, ann: Dict) -> Any:
-        """The mask of an annotation, one byte per pixel."""
+        """Convert the polygons or run lengths of an annotation to a binary mask, one byte per pixel."""
         return mask.decode(self.ann_to_rle(ann))
 
 
 def parsed(file: FileSnapshot) -> Any:
-    """The content of a file."""
+    """Parse a JSON file."""
     try:
         return file.parse()
     except ValueError as error:
@@ -195,7 +199,7 @@ def parsed(file: FileSnapshot) -> Any:
 
 
 def check_rows(dataset: Dict, source: str) -> None:
-    """Raise `InputError` for the first row of a dataset that lacks something."""
+    """Raise `InputError` for the first row of a dataset that lacks an id."""
     for key, what in (("annotations", "annotation"), ("images", "image"), ("categories", "category")):
         rows = dataset.get(key)
         if not isinstance(rows, list):
@@ -216,14 +220,14 @@ def check_keys(rows: list[Any], wanted: Sequence[str], what: str) -> None:
 
 
 def area_of(ann: Dict) -> Any:
-    """The area of an annotation."""
+    """The area of an annotation; an error if it has none."""
     if "area" not in ann:
         raise InputError(f"annotation {ann['id']} of image {ann['image_id']} must have `area`")
     return ann["area"]
 
 
 class LimitedResults(LazyResults):
-    """Results from a file as columns, in the order that `lvis` gives them, within a limit per image."""
+    """Results from a file as columns, in the order of `lvis`, within a limit per image."""
 
     def __init__(self, results: LazyResults, max_dets: int) -> None:
         given = results.columns
@@ -241,12 +245,12 @@ class LimitedResults(LazyResults):
         super().__init__(results._source, columns, results._header)
 
     def masks(self, truths: LazyDataset | None = None) -> Masks | None:
-        """The masks of all results; if they are compared with `truths` only, others may have only an area."""
+        """The masks of all results; with `truths`, masks that are not compared with them may have only an area."""
         masks = self._results.masks(truths)
         return None if masks is None else masks.take(self._row)
 
     def dataset(self) -> Dict:
-        """As `lvis` has it: all of the dataset but its annotations, and one completed dict per result."""
+        """The results as in `lvis`: the dataset without its annotations, and one completed dict per result."""
         assert isinstance(self._source, FileSnapshot)
         assert isinstance(self._header, LazyFederated)
         given = parsed(self._source)
@@ -256,9 +260,12 @@ class LimitedResults(LazyResults):
 
 
 class LVISResults(LVIS):
-    """Results as `lvis.LVISResults` has them, of a file or a list of dicts, which are completed in place.
+    """Results as in `lvis.LVISResults`.
 
-    `lvis_gt`: the dataset, or its path. `max_dets`: how many detections of an image count; all, if it is negative.
+    Args:
+        lvis_gt: The dataset, or its path.
+        results: The path of a file, or a list of dicts, which are completed in place.
+        max_dets: The number of detections per image that count, those with the highest scores; negative: all.
     """
 
     def __init__(self, lvis_gt: Any, results: Any, max_dets: int = 300) -> None:
@@ -289,7 +296,7 @@ class LVISResults(LVIS):
         self._create_index()
 
     def limit_dets_per_image(self, anns: list[Dict], max_dets: int) -> list[Dict]:
-        """The results of each image, one image after the other; where there are too many, those of highest score."""
+        """Group the results by image; of an image with more than `max_dets`, keep those with the highest scores."""
         by_image: dict[Any, list[Dict]] = {}
         for ann in anns:
             by_image.setdefault(ann["image_id"], []).append(ann)
@@ -299,12 +306,12 @@ class LVISResults(LVIS):
         return [ann for own in by_image.values() for ann in own]
 
     def get_top_results(self, img_id: Any, score_thrs: float) -> list[Dict]:
-        """The results of an image with a score above a threshold."""
+        """Get the results of an image with a score above a threshold."""
         return [ann for ann in self.load_anns(self.get_ann_ids(img_ids=[img_id])) if ann["score"] > score_thrs]
 
 
 def as_dataset(argument: str, value: Any) -> LVIS:
-    """A dataset, or that of a path."""
+    """Load a dataset from its path; return a dataset unchanged."""
     if isinstance(value, LVIS):
         return value
     if isinstance(value, str | os.PathLike):
@@ -313,7 +320,7 @@ def as_dataset(argument: str, value: Any) -> LVIS:
 
 
 def limited_rows(image: NDArray[np.int64], score: NDArray[np.float64], max_dets: int) -> NDArray[np.int64]:
-    """The rows of `limit_dets_per_image`.
+    """The rows that `limit_dets_per_image` keeps, in its order.
 
     >>> limited_rows(np.array([7, 3, 7, 7]), np.array([0.1, 0.5, 0.9, 0.9]), 2).tolist()
     [2, 3, 1]
@@ -327,9 +334,9 @@ def limited_rows(image: NDArray[np.int64], score: NDArray[np.float64], max_dets:
 
 
 def complete_federated(anns: list[Dict]) -> None:
-    """Give results an area, an id and what they lack of box and mask.
+    """Give results an area, an id, and a missing box or mask.
 
-    As in LVIS: the first one decides whether the areas of all are those of their boxes, or of their masks.
+    As in LVIS: the first result decides whether all areas are areas of boxes or of masks.
     """
     if not anns:
         return

@@ -45,28 +45,31 @@ _NAMES = {
     "gtIgnore": "gt_ignore",
     "dtIgnore": "dt_ignore",
 }
-"""The names of `lvis` for what pycocotools has in an entry, in its order."""
+"""The names of `lvis` for pycocotools' keys of an entry, in the order of `lvis`."""
 
 
 class MissingClassError(InputError, IndexError):
-    """What `lvis` raises an IndexError for: groups of classes, where classes are not used."""
+    """Raised for groups of classes if classes are not used, for which `lvis` raises an IndexError."""
 
     __module__ = "boxscore"
 
 
 class LVISEval(StepwiseEvaluation):
-    """The evaluation of detections, as `lvis.LVISEval` has it: `run`, or evaluate, accumulate, summarize.
+    """The evaluation of detections, as in `lvis.LVISEval`: `run`, or evaluate, accumulate, summarize.
 
-    `lvis_gt`: a dataset or its path. `lvis_dt`: results, their path, or a list of dicts. `iou_type`: "bbox" or "segm".
+    Args:
+        lvis_gt: A dataset, or its path.
+        lvis_dt: Results, their path, or a list of dicts.
+        iou_type: "bbox" or "segm".
     """
 
     LAZY = ("eval_imgs", "ious", "_gts", "_dts", "img_nel")
     STEPS = ("_prepare", "_to_mask", "_get_gt_dt", "compute_iou", "evaluate_img")
 
     eval_imgs: Any
-    """One dict per class, area range and image; None where there are neither detections nor truths."""
+    """One dict per class, area range and image; None without detections and truths."""
     ious: dict[tuple[Any, Any], Any]
-    """The overlaps of every image and class: one row per detection, by falling score, one column per truth."""
+    """The IoUs of each image and class: one row per detection, by falling score, one column per truth."""
     img_nel: dict[Any, list[Any]]
     """The classes of each image that were not annotated exhaustively."""
     freq_groups: list[list[int]]
@@ -106,7 +109,7 @@ class LVISEval(StepwiseEvaluation):
             self._prepare()
 
     def evaluate(self) -> None:
-        """Match every image and class, in every area range, at every threshold."""
+        """Run per-image evaluation: match each image and class, in each area range, at each threshold."""
         self.logger.info("Running per image evaluation.")
         p = self.params
         if p.iou_type not in ("bbox", "segm"):
@@ -133,7 +136,7 @@ class LVISEval(StepwiseEvaluation):
         ]
 
     def _prepare(self) -> None:
-        """Put the annotations into `_gts` and `_dts`, by image and class, and make `img_nel` and `freq_groups`."""
+        """Prepare `_gts` and `_dts`, the annotations by image and class, `img_nel` and `freq_groups`."""
         p = self.params
         truths, detections = (
             lvis.load_anns(lvis.get_ann_ids(img_ids=p.img_ids, cat_ids=p.cat_ids or None))
@@ -157,7 +160,7 @@ class LVISEval(StepwiseEvaluation):
         self.freq_groups = self._prepare_freq_group()
 
     def _to_mask(self, anns: list[Dict], lvis: Any) -> None:
-        """Encode the masks of annotations. As in LVIS: in the dicts themselves."""
+        """Encode the masks of annotations. As in LVIS: this changes the dicts."""
         for ann in anns:
             ann["segmentation"] = lvis.ann_to_rle(ann)
 
@@ -171,21 +174,21 @@ class LVISEval(StepwiseEvaluation):
         return frequency_groups(pairs, self.params.img_count_lbl, ": `frequency` must be one of {}")
 
     def _get_gt_dt(self, img_id: Any, cat_id: Any) -> tuple[list[Dict], list[Dict]]:
-        """The truths and the detections of an image and class.
+        """Get the truths and the detections of an image and class.
 
-        As in LVIS: where classes are not used, those of the class -1, which no annotation is of.
+        As in LVIS: if classes are not used, the class is -1, which has no annotations.
         """
         return self._gts[img_id, cat_id], self._dts[img_id, cat_id]
 
     def compute_iou(self, img_id: Any, cat_id: Any) -> Any:
-        """The overlaps of an image and class: one row per detection, by falling score, one column per truth; or []."""
+        """Compute the IoUs of an image and class: one row per detection, by falling score; one column per truth."""
         truths, detections = self._get_gt_dt(img_id, cat_id)
         key = SHAPE_KEYS[self.params.iou_type]
         order = np.argsort([-each["score"] for each in detections], kind="mergesort")
         return mask.iou([detections[row][key] for row in order], [each[key] for each in truths], [0] * len(truths))
 
     def evaluate_img(self, img_id: Any, cat_id: Any, area_rng: Any) -> Dict | None:
-        """Match one image and class in one area range; None if there are neither detections nor truths."""
+        """Match one image and class in one area range; return None without detections and truths."""
         truths, detections = self._get_gt_dt(img_id, cat_id)
         if not truths and not detections:
             return None
@@ -196,7 +199,7 @@ class LVISEval(StepwiseEvaluation):
         return {"image_id": img_id, "category_id": cat_id, "area_rng": area_rng, **entry}
 
     def accumulate(self) -> None:
-        """Compute the curves of all that was evaluated, and store them in `eval`."""
+        """Accumulate the per-image results into curves, and store them in `eval`."""
         self.logger.info("Accumulating evaluation results.")
         p = self.params
         columns, tally = self._columns, self._tally
@@ -224,7 +227,7 @@ class LVISEval(StepwiseEvaluation):
     def _summarize(
         self, summary_type: str, iou_thr: float | None = None, area_rng: str = "all", freq_group_idx: int | None = None
     ) -> Any:
-        """The mean of what is defined, or -1."""
+        """Mean of the defined samples, or -1."""
         p = self.params
         areas = [index for index, name in enumerate(p.area_rng_lbl) if name == area_rng]
         samples = self.eval["precision" if summary_type == "ap" else "recall"][..., None]
@@ -236,7 +239,7 @@ class LVISEval(StepwiseEvaluation):
         return -1 if np.isnan(mean) else np.float64(mean)
 
     def summarize(self) -> None:
-        """Store the numbers in `results`."""
+        """Compute the summary numbers and store them in `results`."""
         if not self.eval:
             raise RuntimeError("Please run accumulate() first.")  # as in LVIS
         results, limit = self.results, self.params.max_dets
@@ -278,7 +281,7 @@ class LVISEval(StepwiseEvaluation):
 
 
 def _check_unchanged(p: LVISParams, columns: EvaluationColumns) -> None:
-    """Raise `InputError` if other images, classes, thresholds or ranges are wanted than were evaluated."""
+    """Raise `InputError` if images, classes, thresholds or ranges were changed after `evaluate`."""
     is_same = {
         "img_ids": list(p.img_ids) == columns.images,
         "cat_ids": list(p.cat_ids) == columns.classes,
@@ -296,7 +299,7 @@ def _plain(value: Any) -> Any:
 
 
 def select_federated(truths: LVIS, results: LVISResults, p: LVISParams) -> EvaluationColumns:
-    """The annotations that `lvis` would evaluate under these parameters, in its order."""
+    """Select the annotations that `lvis` evaluates under these parameters, in its order."""
     params = coco_params(p)
     index = ImageClassIndex.of(params, compared=get_lazy(truths))
     lists = _lists(index, truths)
@@ -311,7 +314,7 @@ def select_federated(truths: LVIS, results: LVISResults, p: LVISParams) -> Evalu
 
 
 def _with_area(side: Side) -> Side:
-    """Leave out rows without area, as `LVIS.get_ann_ids` does."""
+    """Drop rows without a positive finite area, as `LVIS.get_ann_ids` does."""
     return take_side(side, np.flatnonzero((side.area > 0) & (side.area < np.inf)))
 
 
@@ -341,7 +344,7 @@ def _detections(index: ImageClassIndex, results: LVISResults) -> DetectionColumn
 
 
 def _select_dicts(index: ImageClassIndex, lvis: LVIS) -> tuple[list[Dict], Dict]:
-    """The annotations of the evaluation's images and classes as dicts, and the columns that both sides have."""
+    """Select the dicts of the evaluation's images and classes; return also the columns that both sides share."""
     selected = index.select_dicts(lvis, ("area",))
     if selected is None:
         anns = load_annotations(lvis, index.images, index.classes, is_pooled=False)
@@ -351,7 +354,7 @@ def _select_dicts(index: ImageClassIndex, lvis: LVIS) -> tuple[list[Dict], Dict]
 
 
 def _lists(index: ImageClassIndex, truths: LVIS) -> list[tuple[Any, Any]]:
-    """The indices of images and classes in `neg_category_ids`, and in `not_exhaustive_category_ids`."""
+    """Indices of images and classes in `neg_category_ids` and in `not_exhaustive_category_ids`."""
     lazy = get_lazy(truths) if index.has_integers else None
     known = (truths.imgs, truths.cats) if lazy is None else (lazy.images, lazy.categories)
     for name, wanted, ids in (("img_ids", index.images, known[0]), ("cat_ids", index.classes, known[1])):
@@ -365,7 +368,7 @@ def _lists(index: ImageClassIndex, truths: LVIS) -> list[tuple[Any, Any]]:
 
 
 def list_of(image: Dict, key: str) -> list[Any]:
-    """A list of classes of an image, which LVIS' images have."""
+    """A list of classes of an image; an error if it is missing, as in files that are not LVIS."""
     if key not in image:
         raise InputError(f"image {image['id']!r} must have `{key}`, as LVIS' images have; this is no LVIS file")
     if not isinstance(image[key], list) or not all(isinstance(each, int | str) for each in image[key]):
@@ -374,7 +377,7 @@ def list_of(image: Dict, key: str) -> list[Any]:
 
 
 def entries_of(columns: EvaluationColumns) -> list[Dict | None]:
-    """`eval_imgs`: class by class, in it area range by area range, in it image by image."""
+    """The entries of `eval_imgs`, by class, then area range, then image."""
     return [
         None
         if entry is None
@@ -397,9 +400,9 @@ def match_pair(
     thresholds: Any,
     area: Any,
 ) -> Dict:
-    """The entry of one image and class in one area range, without their names."""
+    """Match one image and class in one area range; the entry lacks the keys that identify these."""
     rules = ImageRules(thresholds=thresholds, area=area, limit=max(len(detections), 1))
-    # as in LVIS: a crowd is a truth as any other
+    # as in LVIS: crowds are regular truths
     entry = match_image(detections, [{**truth, "iscrowd": 0} for truth in truths], overlap, rules)
     order = np.argsort([-each["score"] for each in detections], kind="mergesort")
     entry["dtIgnore"] = entry["dtIgnore"] | ((entry["dtMatches"] == 0) & np.array(is_partial, bool)[order])
@@ -407,12 +410,12 @@ def match_pair(
 
 
 def _renamed(entry: Dict) -> Dict:
-    """An entry of pycocotools as `lvis` has it, without its names."""
+    """Convert an entry of pycocotools to the keys of `lvis`."""
     return {name: entry[key] for key, name in _NAMES.items()}
 
 
 def accumulate_entries(made: Sequence[Dict | None], p: LVISParams) -> Arrays:
-    """The arrays of entries."""
+    """Build the arrays from entries."""
     keys = {name: key for key, name in _NAMES.items()}
     again = [None if entry is None else {keys.get(name, name): entry[name] for name in entry} for entry in made]
     wanted = coco_params(p)
@@ -420,7 +423,7 @@ def accumulate_entries(made: Sequence[Dict | None], p: LVISParams) -> Arrays:
 
 
 def pointers_of_tally(tally: Tally, seen: EvaluationColumns) -> dict[int, dict[int, Dict]]:
-    """`dt_pointers`: for each class and area range the ids of detections by falling score, and what they are."""
+    """`dt_pointers`: ids of detections by falling score, and whether they are TP or FP, per class and area range."""
     detections = seen.detections
     # The rows of the tally, by image, class and falling score; then by class and falling score.
     ids = detections.id[np.lexsort((-detections.score, detections.label, detections.image))]
@@ -442,7 +445,7 @@ def _pointers(ids: NDArray[Any], verdict: NDArray[np.uint8]) -> Dict:
 
 
 def pointers_of_entries(made: Sequence[Dict | None], p: Any) -> dict[int, dict[int, Dict]]:
-    """The same from entries."""
+    """`dt_pointers` from entries, as in `pointers_of_tally`."""
     num_images, num_areas = len(p.img_ids), len(p.area_rng)
     num_classes = len(p.cat_ids) if p.use_cats else 1
     pointers: dict[int, dict[int, Dict]] = {k: {a: {} for a in range(num_areas)} for k in range(num_classes)}

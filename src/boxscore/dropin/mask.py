@@ -17,7 +17,7 @@ _ALIKE_ONLY = "The dt and gt should have the same data type, either RLEs, list o
 
 
 def iou(dt: Any, gt: Any, pyiscrowd: Any) -> Any:
-    """The IoU of every pair, (D, G); with a crowd the union is the detection's own area. [] if either side is empty.
+    """Compute the IoU of each pair, (D, G); [] if a side is empty. With a crowd, the union is the detection's area.
 
     Both sides are masks, a list of dicts, or boxes in xywh: an array (N, 4), or a list of such rows.
 
@@ -59,7 +59,7 @@ def _shapes(values: Any) -> NDArray[np.float64] | list[Any]:
 
 
 def merge(rleObjs: Any, intersect: Any = 0) -> dict[str, Any]:
-    """The union of masks, or their intersection.
+    """Compute the union of masks, or their intersection.
 
     >>> left, right = ({"size": [1, 4], "counts": counts} for counts in (b"031", b"13"))
     >>> merge([left, right])["counts"], merge([left, right], intersect=1)["counts"]
@@ -71,7 +71,7 @@ def merge(rleObjs: Any, intersect: Any = 0) -> dict[str, Any]:
 
 
 def frPyObjects(pyobj: Any, h: Any, w: Any) -> Any:
-    """Polygons, boxes or plain run lengths as encoded masks.
+    """Convert polygons, boxes or uncompressed run lengths to encoded masks.
 
     >>> frPyObjects([[1, 1, 3, 1, 3, 3, 1, 3]], 3, 4)
     [{'size': [3, 4], 'counts': b'42102'}]
@@ -97,7 +97,7 @@ def _polygon(points: Any) -> NDArray[np.float64]:
 
 
 def _from_boxes(boxes: NDArray[Any], h: Any, w: Any) -> list[Any]:
-    """Masks of boxes in xywh. As in COCO: the first four numbers per row, of however many each row has."""
+    """Draw boxes in xywh. As in COCO: read 4 numbers per box in memory order, whatever the length of a row."""
     _check_array(boxes, "double_t", (np.float64,), 2)
     flat = boxes.reshape(-1)[: 4 * len(boxes)]
     if flat.size < 4 * len(boxes):
@@ -116,7 +116,7 @@ def _from_counts(mask: dict[str, Any]) -> dict[str, Any]:
 
 
 def encode(bimask: Any) -> Any:
-    """Masks of pixels as run lengths: (H, W) as one dict, (H, W, N) as a list of them; uint8, column by column.
+    """Encode pixels as run lengths: (H, W) as one dict, (H, W, N) as a list of dicts; uint8, in column-major order.
 
     >>> encode(np.asfortranarray([[0, 0, 0], [0, 1, 1]], np.uint8))
     {'size': [2, 3], 'counts': b'3110'}
@@ -138,7 +138,7 @@ def _encode(pixels: Any) -> list[Any]:
 
 
 def _check_array(array: Any, wanted: str, dtypes: Sequence[Any], ndim: int) -> None:
-    """Raise the errors of Cython, which pycocotools is written in."""
+    """Raise Cython's errors for invalid arrays, as pycocotools does."""
     if array.ndim != ndim:
         raise ValueError(f"Buffer has wrong number of dimensions (expected {ndim}, got {array.ndim})")
     if array.dtype not in dtypes:
@@ -148,7 +148,7 @@ def _check_array(array: Any, wanted: str, dtypes: Sequence[Any], ndim: int) -> N
 
 
 def decode(rleObjs: Any) -> Any:
-    """Run lengths as masks of pixels: one dict as (H, W), a list of them as (H, W, N), column by column.
+    """Decode run lengths to pixels: one dict to (H, W), a list of dicts to (H, W, N), in column-major order.
 
     >>> decode({"size": [2, 3], "counts": b"3110"}).tolist()
     [[0, 0, 0], [0, 1, 1]]
@@ -161,12 +161,12 @@ def decode(rleObjs: Any) -> Any:
 
 
 def area(rleObjs: Any) -> Any:
-    """The number of pixels of each mask: of one dict, or of a list of them."""
+    """Compute the area of masks in pixels, of one dict or a list of dicts."""
     return _compiled.rle_areas(rleObjs) if type(rleObjs) is list else _compiled.rle_areas([rleObjs])[0]
 
 
 def toBbox(rleObjs: Any) -> Any:
-    """The boxes around masks, in xywh: of one dict, (4,), or of a list of them, (N, 4)."""
+    """Get the bounding boxes of masks in xywh: (4,) for one dict, (N, 4) for a list of dicts."""
     return _compiled.rle_boxes(rleObjs) if type(rleObjs) is list else _compiled.rle_boxes([rleObjs])[0]
 
 

@@ -1,7 +1,7 @@
 """Patches: `import pycocotools` and `import faster_coco_eval` give boxscore, until the patch is undone.
 
-`ModulePatch` puts boxscore's modules into `sys.modules`. `original_module` gives pycocotools' own in spite of that, and
-`fallback_attributes` answers from there what boxscore's modules lack.
+`ModulePatch` puts boxscore's modules into `sys.modules`. `original_module` still returns pycocotools' modules, and
+`fallback_attributes` gets names from them that boxscore's modules lack.
 """
 
 import atexit
@@ -22,20 +22,20 @@ MODULES = ("coco", "cocoeval", "mask")
 """The modules of pycocotools that boxscore replaces."""
 
 _DUNDERS = ("__all__", "__author__", "__version__")
-"""The dunder names that are looked up in pycocotools. Others are Python's own, as `__path__` is at every import."""
+"""The dunder names that are looked up in pycocotools. Python itself reads others, such as `__path__` at each import."""
 
 _patches: list["ModulePatch"] = []
-"""Those in effect, the latest last."""
+"""The patches in effect, the latest last."""
 
 _displaced: list[tuple[str, int]] = []
-"""The modules of other packages that the last warning was about."""
+"""The modules of other packages that the last warning named."""
 
 
 class Patch:
-    """Modules that replace those of a package until `undo`. Also a context manager."""
+    """Replaces the modules of a package until `undo`. Also a context manager."""
 
     def undo(self) -> None:
-        """Restore what was there before. A second call does nothing."""
+        """Restore the previous modules. A second call does nothing."""
         raise NotImplementedError
 
     def __enter__(self) -> Self:
@@ -48,7 +48,7 @@ class Patch:
 
 
 class ModulePatch(Patch):
-    """Modules that replace some of pycocotools' until `undo`. Also a context manager."""
+    """Replaces modules of pycocotools until `undo`. Also a context manager."""
 
     def __init__(self, modules: dict[str, ModuleType]) -> None:
         warn_if_displaced()
@@ -56,7 +56,7 @@ class ModulePatch(Patch):
         self._modules = modules
         self._package_before = sys.modules.get(PACKAGE)
         self._package = sys.modules[PACKAGE] = _package() or _empty_package()
-        # Only those that are not replaced yet: a patch within a patch has nothing to restore.
+        # Only modules that are not replaced yet: a nested patch has nothing to restore.
         self._before = {name: _module(name) for name, ours in modules.items() if _module(name) is not ours}
         attributes = {name: vars(self._package).get(name) for name in modules}
         self._attributes = {name: value for name, value in attributes.items() if value is not modules[name]}
@@ -66,9 +66,9 @@ class ModulePatch(Patch):
         _patches.append(self)
 
     def undo(self) -> None:
-        """Restore what was there before. A second call does nothing.
+        """Restore the previous modules. A second call does nothing.
 
-        Modules that another package has put there since the patch stay, and a warning says so.
+        Modules that another package has put there since the patch stay, with a warning.
         """
         if self not in _patches:
             return
@@ -92,7 +92,7 @@ class ModulePatch(Patch):
             _restore(sys.modules, PACKAGE, self._package_before)
 
     def _remember(self, package: ModuleType, originals: dict[str, ModuleType]) -> None:
-        """Restore these, too: they were loaded during the patch and must be the same after it."""
+        """Make `undo` restore these modules, too: they were loaded during the patch and must stay the same after it."""
         if self._package_before is None:
             self._package_before = package
         for name, module in originals.items():
@@ -104,7 +104,8 @@ class ModulePatch(Patch):
 def warn_if_displaced() -> None:
     """Warn once if another package has replaced boxscore's modules since the patch.
 
-    Nothing notifies of that, so it is checked when boxscore's classes are used, patched again or undone, and at exit.
+    Python doesn't notify of that, so this is called when boxscore's classes are used, patched again or undone, and at
+    exit.
     """
     if not _patches:
         return
@@ -135,12 +136,12 @@ def outer_level() -> int:
 
 @cache
 def original_module(name: str, purpose: str) -> ModuleType:
-    """A module of the installed pycocotools, whatever replaces it now; `purpose` is named if it is not installed."""
+    """Import a module of the installed pycocotools, even if it is replaced. `purpose` is for the error if none is."""
     keys = {PACKAGE: "", **{f"{PACKAGE}.{each}": each for each in MODULES}}
     present = {key: sys.modules.pop(key, None) for key in keys}
     package, attributes = None, {}
     try:
-        # What is loaded already, before or during the patch, is not imported a second time.
+        # Modules that were loaded before or during the patch are not imported a second time.
         for key, each in keys.items():
             loaded = [present[key], *(patch._before.get(each) for patch in _patches)]
             for module in filter(None, loaded):
@@ -185,12 +186,12 @@ def _restore(mapping: dict[str, ModuleType], key: str, value: ModuleType | None)
 
 
 def _is_original(module: ModuleType, name: str) -> bool:
-    """Whether it is pycocotools' own, not a module of another package under that name."""
+    """Whether the module is pycocotools', not one of another package under that name."""
     return module.__name__ == name and getattr(module, "__file__", None) is not None
 
 
 def _package() -> ModuleType | None:
-    """Pycocotools itself, even if another package is registered under its name; None if it is not installed."""
+    """Import pycocotools, even if another package is registered under its name; None if it is not installed."""
     loaded = sys.modules.get(PACKAGE)
     for package in (loaded, *(patch._package for patch in _patches)):
         if package is not None and _is_original(package, PACKAGE):
@@ -205,7 +206,7 @@ def _package() -> ModuleType | None:
 
 
 def _empty_package() -> ModuleType:
-    """A package without files, if pycocotools is not installed."""
+    """Make a package without files, for when pycocotools is not installed."""
     package = ModuleType(PACKAGE, "pycocotools' modules, provided by boxscore.")
     package.__path__ = []
     package.__spec__ = ModuleSpec(PACKAGE, None, is_package=True)
@@ -213,7 +214,7 @@ def _empty_package() -> ModuleType:
 
 
 def fallback_attributes(name: str, own: dict[str, Any]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """`__getattr__` and `__dir__` for boxscore's module that replaces pycocotools' module `name`; `own`: its globals.
+    """Make `__getattr__` and `__dir__` for boxscore's module that replaces pycocotools' `name`; `own` are its globals.
 
     Other packages import more from pycocotools' modules than its classes: `maskUtils`, `_isArrayLike`, `json`, `_mask`.
     """
@@ -249,10 +250,12 @@ def fallback_attributes(name: str, own: dict[str, Any]) -> tuple[Callable[[str],
 def patch_pycocotools() -> ModulePatch:
     """Replace `pycocotools.coco`, `.cocoeval` and `.mask` by boxscore's modules, for all imports from now on.
 
-    Call it before the code that evaluates is imported. It works whether or not pycocotools is installed. The returned
-    object has `undo()`, and as a context manager it undoes itself. Modules that have already imported pycocotools'
-    classes keep them; a warning names these modules. Another warning follows if a different package replaces
-    boxscore's modules later.
+    Call it before importing the code that evaluates. It works whether or not pycocotools is installed. Modules that
+    have already imported pycocotools' classes keep them; a warning names these modules. Another warning follows if a
+    different package replaces boxscore's modules later.
+
+    Returns:
+        The patch, with `undo()`; as a context manager it undoes itself.
 
     >>> with patch_pycocotools():
     ...     from pycocotools.cocoeval import COCOeval
@@ -273,7 +276,7 @@ def patch_pycocotools() -> ModulePatch:
 
 
 def _warn_importers(package: str, originals: Sequence[object], owners: set[str]) -> None:
-    """Warn if modules have imported any of these objects; `owners`: packages that may."""
+    """Warn if modules have imported any of these objects, except modules of the packages `owners`."""
     ids = {id(original) for original in originals}
     importers = sorted(
         name
@@ -293,17 +296,17 @@ def _warn_importers(package: str, originals: Sequence[object], owners: set[str])
 FASTER = "faster_coco_eval"
 
 VERSION = "1.8.0"
-"""The version whose names, numbers and texts the classes have."""
+"""The version whose names, numbers and texts the classes reproduce."""
 
 _faster_patches: list["FasterPatch"] = []
-"""Those in effect. The first has put the modules there, and the last takes them away."""
+"""The patches in effect. The first one installed the modules; the last one to be undone removes them."""
 
 _faster_before: dict[str, ModuleType] = {}
 """The modules of the package before the first patch."""
 
 
 class FasterPatch(Patch):
-    """Modules that replace faster_coco_eval's until `undo`. Also a context manager."""
+    """Replaces the modules of faster_coco_eval until `undo`. Also a context manager."""
 
     def __init__(self) -> None:
         if not _faster_patches:
@@ -312,7 +315,7 @@ class FasterPatch(Patch):
         _faster_patches.append(self)
 
     def undo(self) -> None:
-        """Restore what was there before. A second call does nothing."""
+        """Restore the previous modules. A second call does nothing."""
         if self not in _faster_patches:
             return
         _faster_patches.remove(self)
@@ -325,9 +328,12 @@ class FasterPatch(Patch):
 def patch_faster_coco_eval() -> FasterPatch:
     """Replace `faster_coco_eval` by boxscore's modules, for all imports from now on.
 
-    Call it before the code that evaluates is imported. It works whether or not faster_coco_eval is installed. The
-    returned object has `undo()`, and as a context manager it undoes itself. Modules that have already imported its
-    classes keep them; a warning names these modules. `faster_coco_eval.extra`, which draws charts, stays its own.
+    Call it before importing the code that evaluates. It works whether or not faster_coco_eval is installed. Modules
+    that have already imported its classes keep them; a warning names these modules. `faster_coco_eval.extra`, which
+    draws charts, is not replaced.
+
+    Returns:
+        The patch, with `undo()`; as a context manager it undoes itself.
 
     >>> with patch_faster_coco_eval():
     ...     from faster_coco_eval import COCOeval_faster
@@ -340,7 +346,7 @@ def patch_faster_coco_eval() -> FasterPatch:
 
 
 def init_as_pycocotools() -> None:
-    """Replace pycocotools by the modules of this package, as faster_coco_eval's function of this name does."""
+    """Replace pycocotools by boxscore's faster_coco_eval, as faster_coco_eval's function of this name does."""
     modules = _faster_modules()
     sys.modules["pycocotools"] = modules[FASTER]
     for name, module in (("coco", "core.coco"), ("cocoeval", "core.faster_eval_api"), ("mask", "core.mask")):
@@ -348,13 +354,13 @@ def init_as_pycocotools() -> None:
 
 
 def _taken_away() -> dict[str, ModuleType]:
-    """All modules of the package, which are no longer in `sys.modules`."""
+    """Remove all modules of the package from `sys.modules` and return them."""
     names = [name for name in sys.modules if name == FASTER or name.startswith(f"{FASTER}.")]
     return {name: sys.modules.pop(name) for name in names}
 
 
 def _faster_originals() -> list[object]:
-    """The package's own modules, where they are loaded, and their classes."""
+    """The loaded modules of the package and their classes."""
     loaded = [module for name, module in sys.modules.items() if name.split(".")[0] == FASTER]
     classes = [getattr(module, name, None) for module in loaded for name in ("COCO", "COCOeval", "COCOeval_faster")]
     return [*loaded, *filter(None, classes)]
@@ -362,7 +368,7 @@ def _faster_originals() -> list[object]:
 
 @cache
 def _faster_modules() -> dict[str, ModuleType]:
-    """The modules by name."""
+    """Make boxscore's modules of the package, by full name."""
     from boxscore.dropin import faster_mask
     from boxscore.dropin.faster_dataset import FasterCOCO
     from boxscore.dropin.faster_evaluation import COCOeval_faster, PrintingCOCOeval
@@ -397,7 +403,7 @@ def _faster_modules() -> dict[str, ModuleType]:
 
 
 def _made_module(name: str, **attributes: Any) -> ModuleType:
-    """A module of the package; the package itself finds the others, such as `extra`, where they are installed."""
+    """Make a module of the package; the package finds other modules, such as `extra`, where they are installed."""
     full = f"{FASTER}.{name}" if name else FASTER
     module = ModuleType(full, "faster_coco_eval's module, provided by boxscore.")
     module.__spec__ = ModuleSpec(full, None, is_package=name in ("", "core"))
@@ -408,7 +414,7 @@ def _made_module(name: str, **attributes: Any) -> ModuleType:
 
 
 def _folders() -> list[str]:
-    """Where the package is installed; nowhere if it is not."""
+    """The folders of the installed package; empty if it is not installed."""
     loaded = {FASTER: sys.modules.pop(FASTER)} if FASTER in sys.modules else {}
     try:
         spec = importlib.util.find_spec(FASTER)
@@ -420,7 +426,7 @@ def _folders() -> list[str]:
 
 
 def _absent(name: str) -> ModuleType:
-    """A module whose names are an ImportError that says where they are."""
+    """Make a module that raises an ImportError for every name, with advice on what to install."""
 
     def get(wanted: str) -> Any:
         if wanted.startswith("__"):

@@ -1,8 +1,8 @@
 """The annotation store: datasets and results from files, arrays and dicts, as columns and as the dicts of clients.
 
-Files and arrays are lazy: their dicts are made when somebody first reads one. A dataset of half a million boxes takes
-seconds as dicts, and most evaluations never read one. Dicts may change at any time, so their columns are never stored:
-each evaluation reads them again, in one compiled pass.
+Files and arrays are lazy: their dicts are made when one is first read. For half a million boxes that takes seconds, and
+most evaluations never read a dict. Dicts may change at any time, so their columns are never stored: each evaluation
+reads them again, in one compiled pass.
 """
 
 import copy
@@ -35,13 +35,13 @@ Pairs = tuple[NDArray[np.int64], NDArray[np.int64]]
 """Images and classes, one pair per row."""
 
 _HEAD_SIZE = 1 << 16
-"""The number of bytes in which the first record of a file surely begins."""
+"""The number of bytes within which the first record of a file begins."""
 
 
 class FileSnapshot:
-    """A file as it was when it was opened. It stays open, so that its bytes need not be in memory until they are read.
+    """A file with the content that it had when it was opened. It stays open, so its bytes are only loaded when needed.
 
-    The file may be moved or deleted. If it is written to, `content` raises. Copies and pickles have the bytes.
+    The file may be moved or deleted. If it is written to, `content` raises. Copies and pickles contain the bytes.
     """
 
     def __init__(self, name: FileName, content: bytes | None = None) -> None:
@@ -56,9 +56,9 @@ class FileSnapshot:
         self._identity = _identity(os.fstat(self._descriptor))
 
     def read_columns(self, shapes: str = "boxes", *, compared: Pairs | None = None, keeps_third: bool = False) -> Any:
-        """The `_compiled.CocoFile` of the file; None if it has not these shapes: "boxes", "masks" or "keypoints".
+        """Read the `_compiled.CocoFile`; return None if the file lacks the `shapes`: "boxes", "masks" or "keypoints".
 
-        Masks of other images and classes than the `compared` ones have an area alone.
+        Masks whose image and class are not in `compared` only get an area.
         """
         wanted = getattr(_compiled.CocoShapes, shapes)
         settings: Dict = {"num_threads": num_threads(None), "shapes": wanted, "compared": compared}
@@ -68,7 +68,7 @@ class FileSnapshot:
                 columns = _compiled.read_coco_file(os.fsencode(self.name), **settings)
                 if self._is_there():
                     return columns
-            # From memory; or the file is gone, or another one has that name already.
+            # The bytes are in memory, or the file was moved or replaced.
             return _compiled.read_coco_bytes(self.content(), **settings)
         except _compiled.CocoError:
             return None
@@ -84,7 +84,7 @@ class FileSnapshot:
         return os.pread(self._descriptor, size, 0) if self._content is None else self._content[:size]
 
     def content(self) -> bytes:
-        """All bytes, as they were when the file was opened."""
+        """All bytes; an error if the file was written to since it was opened."""
         if self._content is not None:
             return self._content
         blocks: list[bytes] = []
@@ -100,7 +100,7 @@ class FileSnapshot:
         return b"".join(blocks)
 
     def has(self, part: bytes) -> bool:
-        """Whether a short sequence of bytes is anywhere in it."""
+        """Whether the file contains a short sequence of bytes."""
         if self._content is not None:
             return part in self._content
         tail, num_read = b"", 0
@@ -111,7 +111,7 @@ class FileSnapshot:
         return False
 
     def parse(self) -> Any:
-        """The JSON as Python reads it."""
+        """Parse the JSON with Python's json."""
         return json.loads(self.content())
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -119,7 +119,7 @@ class FileSnapshot:
 
 
 def _identity(status: os.stat_result) -> tuple[int, ...]:
-    """What tells a file from others, and from itself after a change."""
+    """Device, inode, size and time of modification, which identify a file and its version."""
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
 
@@ -136,11 +136,11 @@ class AnnotationColumns:
     is_crowd: NDArray[np.uint8] | None = None
     score: NDArray[np.float64] | None = None
     has_box_areas: bool = False
-    """Whether all areas are surely those of the boxes."""
+    """Whether all areas are known to be the boxes' areas."""
 
 
 class LazyDataset:
-    """A dataset's file whose annotations are all in columns. Its masks are read when they are first wanted."""
+    """A dataset file whose annotations are all in columns. Masks and keypoints are read on first use."""
 
     def __init__(
         self, file: FileSnapshot, columns: AnnotationColumns, images: "ListedImages", categories: dict[int, str]
@@ -155,7 +155,7 @@ class LazyDataset:
 
     @property
     def num_images(self) -> int:
-        """How many images the file lists."""
+        """The number of images that the file lists."""
         return len(self._listed.id)
 
     def image_ids(self) -> list[int]:
@@ -169,7 +169,7 @@ class LazyDataset:
         return dict(zip(self._listed.id.tolist(), sizes, strict=True))
 
     def rows_of(self, images: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The rows of some images, ascending, without a look at all others: for evaluations batch by batch."""
+        """The rows of some images, ascending, by binary search: for evaluations batch by batch."""
         if self._by_image is None:
             order = np.argsort(self.columns.image, kind="stable")
             self._by_image = order, self.columns.image[order]
@@ -181,7 +181,7 @@ class LazyDataset:
 
     @classmethod
     def from_file(cls, file: FileSnapshot) -> "Self | None":
-        """None if the file has anything that columns can't represent."""
+        """Read a file; return None if columns can't represent all of it."""
         read = read_boxes(file)
         if read is None or not read.is_dataset or read.images is None or read.categories is None:
             return None
@@ -206,7 +206,7 @@ class LazyDataset:
 
     @classmethod
     def _read_more(cls, file: FileSnapshot, read: Any) -> Dict | None:  # noqa: ARG003
-        """More arguments of the class, from a `_compiled.CocoFile`; None if it lacks something that clients have."""
+        """Further arguments of the class, from a `_compiled.CocoFile`; None if it lacks a value that clients need."""
         return None if read.boxes.num_flagged < len(read.boxes.id) else {}
 
     def masks(self) -> Masks | None:
@@ -217,7 +217,7 @@ class LazyDataset:
         return self._masks
 
     def keypoints(self) -> Keypoints | None:
-        """The keypoints of all annotations; None if not all have them, and their number."""
+        """The keypoints of all annotations; None if not all have `keypoints` and `num_keypoints`."""
         if self._keypoints is None and self._file is not None:
             read = self._file.read_columns("keypoints", keeps_third=True)
             given = None if read is None else read.boxes.keypoints
@@ -234,7 +234,7 @@ class LazyDataset:
         return self._keypoints
 
     def dataset(self) -> Dict:
-        """The file as Python's json reads it: parsed once, so that all who share it share its dicts."""
+        """The file as dicts, parsed once, so that all users share them."""
         if self._file is not None:
             self._parsed = self._file.parse()
             self._header = copy_header(self._parsed)
@@ -242,13 +242,13 @@ class LazyDataset:
         return self._parsed
 
     def header(self) -> Dict:
-        """All but the annotations, as they were in the file, for the results of a detector."""
+        """A copy of all parts of the file except the annotations, for the results of a detector."""
         self.dataset()
         return copy_header(self._header)
 
 
 class LazyResults:
-    """A detector's results, from a file or an array, and the dataset they belong to."""
+    """The results of a detector, from a file or an array, and their dataset."""
 
     def __init__(
         self,
@@ -269,18 +269,17 @@ class LazyResults:
 
     @classmethod
     def from_file(cls, file: FileSnapshot, header: "LazyDataset | Dict") -> "LazyResults | None":
-        """None if the file has anything that columns can't represent."""
+        """Read a file; return None if columns can't represent all of it."""
         if not _has_categories(header) or b'"caption"' in (head := file.head(_HEAD_SIZE)):
             return None
-        # A results file with masks is most likely evaluated by them, against its dataset: those that are compared come
-        # with the first reading.
+        # Results with masks are most likely evaluated as masks against this dataset: read the compared masks now.
         read, compared = None, None
         if b'"segmentation"' in head:
             if isinstance(header, LazyDataset) and b'"bbox"' in head:
                 compared = header.columns.image, header.columns.category
             read = read_boxes(file, "masks", compared=compared)
             if read is not None and read.boxes.mask_area is not None and compared is not None:
-                read, compared = read_boxes(file, "masks"), None  # the boxes of all of them are wanted
+                read, compared = read_boxes(file, "masks"), None  # boxes come from masks, so all masks are needed
         if read is None and b'"keypoints"' in head:
             read = read_boxes(file, "keypoints")
         read = read or read_boxes(file)
@@ -294,13 +293,13 @@ class LazyResults:
         complete: Callable[[list[Dict]], bool] = complete_boxes
         keypoints = _detected(boxes)
         if keypoints is not None and np.isnan(box).any():
-            # as in COCO: the first result decides whether all have boxes; else they are around the keypoints
+            # as in COCO: the first result decides whether all have boxes; if not, boxes are made around the keypoints
             if not np.isnan(box).all():
                 return None
             complete, box = complete_keypoints, boxes.keypoints.around
         if boxes.mask_area is not None:
             complete = complete_masks
-            # as in COCO: the first result decides whether all have boxes; where it has none, masks have the areas
+            # as in COCO: the first result decides whether all have boxes; if not, areas are the areas of masks
             if masks is None or not np.isnan(box).all():
                 return None
             box, area = masks.runs.box.astype(np.float64), masks.runs.area.astype(np.float64)
@@ -317,7 +316,7 @@ class LazyResults:
 
     @classmethod
     def from_array(cls, data: NDArray[Any], header: "LazyDataset | Dict") -> "LazyResults | None":
-        """From rows of image, x, y, width, height, score, class; None for types other than float32 and float64."""
+        """Read rows of image, x, y, width, height, score, class; return None for types except float32 and float64."""
         if data.dtype not in (np.float32, np.float64) or len(data) == 0 or not _has_categories(header):
             return None
         if not (np.abs(data[:, [0, 6]]) < 2**53).all():
@@ -334,10 +333,10 @@ class LazyResults:
         return cls(data, columns, header)
 
     def masks(self, truths: LazyDataset | None = None) -> Masks | None:
-        """The masks of all results; None if some of their images have no size, or if only some results have masks.
+        """The masks of all results; None if an image has no size, or if only some results have masks.
 
-        If they are only compared with `truths` of the same image and class, the others may have an area alone.
-        As in COCO: a result without a mask has that of its box.
+        With `truths`, masks without a truth of the same image and class may have only an area.
+        As in COCO: the mask of a result without one is its box.
         """
         if self._is_partial and self._masks is not None and (truths is None or truths is not self._header):
             assert isinstance(self._source, FileSnapshot)
@@ -360,7 +359,7 @@ class LazyResults:
         return self._keypoints
 
     def dataset(self) -> Dict:
-        """As pycocotools has it: the dataset's header, and one completed dict per result."""
+        """The results as in pycocotools: the dataset's header, and one completed dict per result."""
         header = self._header.header() if isinstance(self._header, LazyDataset) else self._header
         is_file = isinstance(self._source, FileSnapshot)
         anns = self._source.parse() if is_file else array_to_dicts(self._source)  # type: ignore[union-attr, arg-type]
@@ -369,7 +368,7 @@ class LazyResults:
 
 
 ImageSizes = dict[int, tuple[float, float]]
-"""Height and width by image id; NaN where they are unknown."""
+"""Height and width by image id; NaN if unknown."""
 
 
 def _detected(boxes: Any) -> Keypoints | None:
@@ -387,7 +386,7 @@ class ListedImages(NamedTuple):
 
     @classmethod
     def of(cls, images: Any) -> "ListedImages":
-        """Those of a `_compiled.CocoImages`."""
+        """Copy the columns of a `_compiled.CocoImages`."""
         return cls(images.id, images.height, images.width)
 
 
@@ -407,9 +406,9 @@ def sizes_at(images: Any, sizes: ImageSizes) -> NDArray[np.int64] | None:
 
 
 def drawn(boxes: Any, sizes: ImageSizes) -> Masks | None:
-    """The masks of a `_compiled.CocoBoxes`; None if there is a polygon in an image whose size is unknown.
+    """Draw the masks of a `_compiled.CocoBoxes`; return None if an image with polygons has no size.
 
-    As in COCO: one of fewer than three points is an error, which is raised where it is a dict.
+    As in COCO: a polygon of fewer than three points is an error; return None, since the path for dicts raises it.
     """
     if boxes.segmentations.has_short_polygons:
         return None
@@ -434,13 +433,13 @@ def _has_categories(header: LazyDataset | Dict) -> bool:
 
 
 def read_boxes(file: FileSnapshot, shapes: str = "boxes", **settings: Any) -> Any:
-    """The `_compiled.CocoFile` of a file; None if it does not have these shapes, of images with integer ids."""
+    """Read the `_compiled.CocoFile`; return None if the file lacks these shapes, integer image ids, or any rows."""
     read = file.read_columns(shapes, **settings)
     return read if read is not None and read.boxes.image_names is None and len(read.boxes.image) else None
 
 
 def copy_header(dataset: Dict) -> Dict:
-    """What results take over from a dataset: copies, except for the images, which are shared."""
+    """Copy the parts of a dataset that results need; the dicts of images are shared."""
     header = {"info": copy.deepcopy(dataset.get("info", {})), "images": list(dataset["images"])}
     if "categories" in dataset:
         header["categories"] = copy.deepcopy(dataset["categories"])
@@ -448,12 +447,12 @@ def copy_header(dataset: Dict) -> Dict:
 
 
 def complete_boxes(anns: list[Dict]) -> bool:
-    """Give results an outline, an area and an id, and mark them as not crowds; False if a dict is in the list twice."""
+    """Give results an outline, an area, an id and `iscrowd` 0; return False if a dict is in the list twice."""
     return _compiled.complete_boxes(anns)
 
 
 def complete_masks(anns: list[Dict]) -> bool:
-    """Give results that have masks alone an area, a box and an id, and mark them as not crowds; always False."""
+    """Give results that only have masks an area, a box, an id and `iscrowd` 0; always return False."""
     masks = [ann["segmentation"] for ann in anns]
     for number, (ann, area, box) in enumerate(zip(anns, mask.area(masks), mask.toBbox(masks), strict=True), start=1):
         ann["area"] = area
@@ -464,12 +463,12 @@ def complete_masks(anns: list[Dict]) -> bool:
 
 
 def complete_keypoints(anns: list[Dict]) -> bool:
-    """Give results that have keypoints alone an area, a box and an id; False if a dict is in the list twice."""
+    """Give results that only have keypoints an area, a box and an id; return False if a dict is in the list twice."""
     return _compiled.complete_keypoints(anns, _compiled.boxes_around_keypoints(anns), _around_keypoints)
 
 
 def mask_of(ann: Dict, images: Mapping[Any, Dict]) -> Any:
-    """The mask of an annotation as run lengths: drawn, or as it is."""
+    """The mask of an annotation as encoded run lengths; polygons are drawn."""
     image, outline = images[ann["image_id"]], ann["segmentation"]
     if isinstance(outline, list):
         return mask.merge(mask.frPyObjects(outline, image["height"], image["width"]))
@@ -479,14 +478,14 @@ def mask_of(ann: Dict, images: Mapping[Any, Dict]) -> Any:
 
 
 def _around_keypoints(ann: Dict) -> tuple[Any, list[Any]]:
-    """The area and the box around keypoints of any type."""
+    """Area and bounding box of keypoints of any type."""
     x, y = ann["keypoints"][0::3], ann["keypoints"][1::3]
     left, right, top, bottom = np.min(x), np.max(x), np.min(y), np.max(y)
     return (right - left) * (bottom - top), [left, top, right - left, bottom - top]
 
 
 def array_to_dicts(data: NDArray[Any]) -> list[Dict]:
-    """One dict per row of image, x, y, width, height, score, class."""
+    """Make one dict per row of image, x, y, width, height, score, class."""
     return [
         {"image_id": int(row[0]), "bbox": [row[1], row[2], row[3], row[4]], "score": row[5], "category_id": int(row[6])}
         for row in data
@@ -494,18 +493,18 @@ def array_to_dicts(data: NDArray[Any]) -> list[Dict]:
 
 
 def read_columns(annotations: Any, keys: Sequence[str], *, skips_crowds: bool = False) -> _compiled.DictColumns | None:
-    """The columns of these keys; None if not all values are plain numbers, or if there are none.
+    """Read these keys as columns; return None if a value is not a number, or without annotations.
 
-    `skips_crowds`: the areas of crowds are not read, and 0.
+    With `skips_crowds` the areas of crowds are not read, and are 0.
     """
     return _compiled.read_dicts(annotations, list(keys), skips_crowds) if len(annotations) else None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class AnnotationSnapshot:
-    """The annotations that a dataset had when its index was made, with their ids and images of then.
+    """The annotations, their ids and images at the time when the index of a dataset was made.
 
-    All ids are integers, and those of annotations are distinct. The dicts are the user's, and may have changed since.
+    All ids are integers, and annotation ids are distinct. The dicts belong to the user and may have changed since.
     """
 
     annotations: list[Dict]
@@ -516,7 +515,7 @@ class AnnotationSnapshot:
 
     @classmethod
     def of(cls, dataset: Dict) -> "AnnotationSnapshot | None":
-        """None if ids are not distinct integers, or missing."""
+        """Make a snapshot; return None if ids are missing or not distinct integers."""
         annotations = dataset.get("annotations", ())
         if type(annotations) is not list:
             return None
@@ -532,7 +531,7 @@ class AnnotationSnapshot:
         )
 
     def index(self, part: str) -> Any:
-        """`anns`, `of_image` or `of_class`: the annotations by id or by image, or the images by class."""
+        """Build a part of the index: `anns` by id, `of_image` annotations by image, `of_class` images by class."""
         if part == "anns":
             return dict(zip(self.id.tolist(), self.annotations, strict=True))
         grouped = defaultdict(list)
@@ -545,11 +544,11 @@ class AnnotationSnapshot:
         return grouped
 
     def is_mostly_of(self, images: Sequence[Any]) -> bool:
-        """Whether so many images are wanted that all annotations may be read, instead of looking up those of each."""
+        """Whether `images` are at least half of all, so that reading all annotations beats looking up each image."""
         return 2 * len(images) >= len(_compiled.distinct(self.image))
 
     def read(self, keys: Sequence[str], *, skips_crowds: bool) -> _compiled.DictColumns | None:
-        """The columns as they are now; None if ids have changed, so that the index has to say who belongs where."""
+        """Read the current columns; return None if ids of images or annotations have changed since the snapshot."""
         columns = read_columns(self.annotations, keys, skips_crowds=skips_crowds)
         if columns is None or not np.array_equal(columns.image, self.image) or not np.array_equal(columns.id, self.id):
             return None
@@ -561,20 +560,20 @@ def _are_distinct(ids: Ints) -> bool:
 
 
 _index_lock = fork_safe_lock()
-"""Taken while dicts are made: if several threads read them for the first time, one makes them for all."""
+"""Held while dicts are made: if several threads read them for the first time, one makes them for all."""
 
 INDEX_PARTS = ("anns", "of_image", "of_class", "imgs", "cats")
 """The parts of an index: annotations by id and by image, images by class, images and classes by id."""
 
 
 class LazyIndex:
-    """A dataset whose dicts are made when one of them is first read, from the file or the snapshot that it has.
+    """A dataset whose dicts are made when one is first read, from its file or its snapshot.
 
-    Once one of them was read or set, the dicts are the data, and lazy columns are dropped.
+    Once a dict was read or set, the dicts are the data, and lazy columns are dropped.
     """
 
     INDEX: ClassVar[tuple[str, ...]]
-    """The client's names of `INDEX_PARTS`."""
+    """The client's names for `INDEX_PARTS`."""
     QUERIES: ClassVar[tuple[str, ...]]
     """The methods that an evaluation calls."""
 
@@ -582,17 +581,17 @@ class LazyIndex:
     _snapshot: AnnotationSnapshot | None
 
     def _set_lazy(self, lazy: "LazyDataset | LazyResults") -> None:
-        """Make the dicts from `lazy` when one of them is first read."""
+        """Drop all dicts; make them from `lazy` when one is first read."""
         self._lazy = lazy
         for name in ("dataset", *self.INDEX):
             self.__dict__.pop(name, None)
 
     def _index_of(self, dataset: Dict) -> Dict:
-        """All parts of the index of a dataset, by their names."""
+        """Build all parts of the index of a dataset, by the client's names."""
         return dict(zip(self.INDEX, build_index(dataset), strict=True))
 
     def __getattr__(self, name: str) -> Any:
-        """Make all dicts of a file when one of them is first read, and a part of a snapshot's index when it is."""
+        """Make dicts on first use: all dicts of a file, or one part of a snapshot's index."""
         if name == "dataset" or name in self.INDEX:
             with _index_lock:
                 lazy = self.__dict__.get("_lazy")
@@ -610,7 +609,7 @@ class LazyIndex:
 
 
 def get_lazy(dataset: Any) -> Any:
-    """The lazy annotations of a dataset; None once its dicts may have changed, or if a subclass has its own queries."""
+    """The lazy annotations of a dataset; None once dicts may have changed, or if a subclass overrides queries."""
     state = getattr(dataset, "__dict__", {})
     lazy = state.get("_lazy")
     if lazy is None or any(name in state for name in ("dataset", *dataset.INDEX, *dataset.QUERIES)):
@@ -620,7 +619,7 @@ def get_lazy(dataset: Any) -> Any:
 
 
 def build_index(dataset: Dict) -> tuple[Any, ...]:
-    """The `INDEX_PARTS` of a dataset."""
+    """Build the `INDEX_PARTS` of a dataset."""
     anns, of_image, of_class = {}, defaultdict(list), defaultdict(list)
     for ann in dataset.get("annotations", ()):
         of_image[ann["image_id"]].append(ann)

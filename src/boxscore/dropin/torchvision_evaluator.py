@@ -1,4 +1,4 @@
-"""CocoEvaluator: the evaluator of torchvision's references and of DETR and its descendants, on boxscore's engine."""
+"""CocoEvaluator: the evaluator of torchvision's references, DETR and its descendants, on boxscore's engine."""
 
 import contextlib
 import copy
@@ -39,17 +39,17 @@ Floats = NDArray[np.float64]
 Predictions = Mapping[Any, Mapping[str, Any]]
 
 KEYS = {"bbox": "boxes", "segm": "masks", "keypoints": "keypoints"}
-"""The key of the shapes, by similarity."""
+"""The key of the shapes in predictions, by similarity."""
 
 RESULT_KEYS = {"bbox": "bbox", "segm": "segmentation", "keypoints": "keypoints"}
-"""The same in COCO's results."""
+"""The key of the shapes in COCO's results, by similarity."""
 
 PREPARATIONS = {
     "bbox": "prepare_for_coco_detection",
     "segm": "prepare_for_coco_segmentation",
     "keypoints": "prepare_for_coco_keypoint",
 }
-"""The methods that make COCO's results, by similarity. Where a subclass has its own, its results are evaluated."""
+"""The methods that make COCO's results, by similarity. If a subclass overrides one, its results are evaluated."""
 
 _EMPTY_RUNS = "masks of `coco_gt` and of results have runs of no pixels, where pycocotools stops; encode them again"
 
@@ -57,10 +57,12 @@ _EMPTY_RUNS = "masks of `coco_gt` and of results have runs of no pixels, where p
 class CocoEvaluator:
     """Evaluates predictions batch by batch, with the numbers of `coco_eval.py` in torchvision's references and in DETR.
 
-    `coco_gt`: a `COCO` of pycocotools, faster_coco_eval or boxscore. `iou_types`: any of "bbox", "segm" and
-    "keypoints". `useCats`: whether classes are evaluated separately.
+    Of an image that was updated twice, or by several processes, the first update counts.
 
-    An image that was updated twice, or by several processes, counts once, as it was first. `coco_gt` is not copied.
+    Args:
+        coco_gt: A `COCO` of pycocotools, faster_coco_eval or boxscore; it is not copied.
+        iou_types: Any of "bbox", "segm" and "keypoints".
+        useCats: Whether classes are evaluated separately.
 
     >>> import numpy as np
     >>> coco_gt = COCO()
@@ -109,10 +111,12 @@ class CocoEvaluator:
         return copied
 
     def update(self, predictions: Predictions) -> None:
-        """Match the predictions of some images, one dict of tensors by the id of each image.
+        """Match the predictions of some images.
 
-        Keys: `boxes` in xyxy, `scores`, `labels` (ids of categories); `masks` or `keypoints` if these are evaluated. An
-        empty dict is an image without predictions.
+        Args:
+            predictions: One dict of tensors per image, by image id: `boxes` in xyxy, `scores`, `labels` (ids of
+                categories); `masks` or `keypoints` if these are evaluated. An empty dict is an image without
+                predictions.
         """
         predictions = {_plain_id(image): prediction for image, prediction in predictions.items()}
         if not predictions:
@@ -127,7 +131,7 @@ class CocoEvaluator:
         params = copy.copy(self.coco_eval[iou_type].params)
         params.imgIds = distinct(list(predictions))
         params.maxDets = sorted(params.maxDets)
-        if params.catIds == [-1]:  # accumulate has put all classes together, for a summary
+        if params.catIds == [-1]:  # set by `accumulate`, which pools the classes
             params.catIds = self.coco_gt.getCatIds()
         params.catIds = distinct(params.catIds)
         if self._has_own_preparation(iou_type):
@@ -150,7 +154,7 @@ class CocoEvaluator:
         return any(getattr(type(self), name) is not getattr(CocoEvaluator, name) for name in names)
 
     def _load(self, predictions: Predictions, iou_type: str) -> Any:
-        """The results that a subclass makes, as a dataset."""
+        """Make the results by the subclass's methods, and load them as a dataset."""
         results = self.prepare(predictions, iou_type)
         self._check_known([result["image_id"] for result in results])
         with contextlib.redirect_stdout(io.StringIO()):
@@ -164,9 +168,9 @@ class CocoEvaluator:
             raise InputError(f"`predictions` must be of images in `coco_gt`; got image {unknown!r}, which is not there")
 
     def synchronize_between_processes(self) -> None:
-        """Give every process what all processes have seen; all of them must call this.
+        """Gather the batches of all processes in each of them; every process must call this.
 
-        Without torch.distributed there is nothing to do.
+        Without torch.distributed, nothing is gathered.
         """
         gathered = self._batches
         if is_distributed():
@@ -176,14 +180,14 @@ class CocoEvaluator:
         self._finish(gathered)
 
     def accumulate(self) -> None:
-        """Compute the curves, for what was synchronized, or else for what this process has seen."""
+        """Compute the curves of the synchronized batches, or else of this process's batches."""
         if not self._is_finished:
             self._finish(self._batches)
         for evaluation in self.coco_eval.values():
             evaluation.accumulate()
 
     def _finish(self, batches: dict[str, list[EvaluatedBatch]]) -> None:
-        """Hand the batches to the evaluations."""
+        """Join the batches and pass them to the evaluations."""
         for iou_type, evaluation in self.coco_eval.items():
             if not batches[iou_type]:
                 raise InputError("the evaluator must have seen images before they are accumulated; call update() first")
@@ -192,14 +196,14 @@ class CocoEvaluator:
         self._is_finished = True
 
     def summarize(self) -> None:
-        """Print the numbers of each of `iou_types`; they are in `coco_eval[iou_type].stats` from then on."""
+        """Print the numbers of each of `iou_types`, and store them in `coco_eval[iou_type].stats`."""
         for iou_type, evaluation in self.coco_eval.items():
             print(f"IoU metric: {iou_type}")
             evaluation.summarize()
 
     @property
     def eval_imgs(self) -> dict[str, list[NDArray[Any]]]:
-        """The entries of `evalImgs` of every update of this process, made when they are read. Shape (K, A, N) each."""
+        """The entries of `evalImgs` for each update of this process, computed on each access. Shape (K, A, N) each."""
         return {
             iou_type: [
                 np.array([*entries(batch.columns), None], object)[:-1].reshape(
@@ -211,32 +215,37 @@ class CocoEvaluator:
         }
 
     def prepare(self, predictions: Predictions, iou_type: str) -> list[Dict]:
-        """The predictions as COCO's results, one dict per detection."""
+        """Convert predictions to COCO's results, one dict per detection.
+
+        Args:
+            predictions: As in `update`.
+            iou_type: "bbox", "segm" or "keypoints".
+        """
         if iou_type not in KEYS:
             raise InputError(f"`iou_type` must be one of {', '.join(map(repr, KEYS))}; got {iou_type!r}")
         results: list[Dict] = getattr(self, PREPARATIONS[iou_type])(predictions)
         return results
 
     def prepare_for_coco_detection(self, predictions: Predictions) -> list[Dict]:
-        """Boxes as COCO's results, with `bbox` in xywh."""
+        """Convert boxes to COCO's results, with `bbox` in xywh."""
         return PredictionColumns.read(predictions, "bbox").results("bbox")
 
     def prepare_for_coco_segmentation(self, predictions: Predictions) -> list[Dict]:
-        """Masks as COCO's results, with `segmentation` as compressed run lengths."""
+        """Convert masks to COCO's results, with `segmentation` as compressed run lengths."""
         return PredictionColumns.read(predictions, "segm").results("segm")
 
     def prepare_for_coco_keypoint(self, predictions: Predictions) -> list[Dict]:
-        """Keypoints as COCO's results."""
+        """Convert keypoints to COCO's results."""
         return PredictionColumns.read(predictions, "keypoints").results("keypoints")
 
 
 def _plain_id(image: Any) -> Any:
-    """The id of an image, which may be a tensor with one number."""
+    """Convert a tensor with one number to the number; return other ids unchanged."""
     return image.item() if hasattr(image, "item") else image
 
 
 class PredictionColumns(NamedTuple):
-    """The predictions of some images, in the order in which they came; images without predictions have no rows."""
+    """The predictions of some images, in input order; images without predictions have no rows."""
 
     images: list[Any]
     """The id of each row's image."""
@@ -247,7 +256,7 @@ class PredictionColumns(NamedTuple):
 
     @classmethod
     def read(cls, predictions: Predictions, iou_type: str) -> "PredictionColumns":
-        """Raises `InputError` for what no model predicts, with the image's id."""
+        """Read and validate predictions; an `InputError` names the image."""
         if iou_type == "bbox" and (read := cls._read_alike(predictions)) is not None:
             return read
         images: list[Any] = []
@@ -269,7 +278,7 @@ class PredictionColumns(NamedTuple):
 
     @classmethod
     def _read_alike(cls, predictions: Predictions) -> "PredictionColumns | None":
-        """The boxes of images whose arrays are alike, read in one step; None for all others."""
+        """Read all boxes in one step if the arrays of all images are alike; else return None."""
         given = {image: prediction for image, prediction in predictions.items() if len(prediction)}
         batch = read_alike([*given.values()], DETECTION_KEYS, is_hosted=True)
         if batch is None:
@@ -279,7 +288,7 @@ class PredictionColumns(NamedTuple):
         return cls(images, label, _as_float64(batch.columns["score"]), _read_boxes(batch.columns["box"], None))
 
     def select(self, index: ImageClassIndex) -> DetectionColumns:
-        """The detections of the evaluation's images and classes."""
+        """Select the detections of the evaluation's images and classes."""
         position = {image: i for i, image in enumerate(index.images)}
         image = np.array([position[each] for each in self.images], np.int64)
         row, image, label = index.select_labels(image, self.category)
@@ -288,7 +297,7 @@ class PredictionColumns(NamedTuple):
         return DetectionColumns(**shared, id=number, **_columns_of(self.shapes, row))
 
     def results(self, iou_type: str) -> list[Dict]:
-        """One dict per detection, as COCO's files have it."""
+        """Convert the rows to COCO's results, one dict per detection."""
         if not self.images:
             return []
         shapes = self.shapes.rle() if isinstance(self.shapes, Masks) else self.shapes.reshape(len(self.images), -1)
@@ -309,7 +318,7 @@ def _value(prediction: Mapping[str, Any], key: str, image: Any) -> Any:
 
 
 def _flat(prediction: Mapping[str, Any], key: str, image: Any) -> NDArray[Any]:
-    """Scores or labels. Shape (D,)."""
+    """Read scores or labels. Shape (D,)."""
     value = _value(prediction, key, image)
     array = to_numpy(value) if is_array(value) else np.array(value)
     if array.ndim != 1 or (array.dtype.kind not in "iufb" and array.size):
@@ -324,12 +333,12 @@ def _whole(label: NDArray[Any], image: Any) -> NDArray[np.int64]:
 
 
 def _as_float64(value: Any) -> Floats:
-    """In host memory."""
+    """Convert an array to float64, in host memory."""
     return to_numpy(value).astype(np.float64)
 
 
 def _read_boxes(value: Any, image: Any) -> Floats:
-    """Boxes in xywh. # as in the reference: width and height are computed in the precision of the corners"""
+    """Convert boxes to xywh. # as in the reference: width and height are computed in the precision of the corners"""
     corners = value if is_array(value) else np.array(value, np.float64).reshape(-1, 4)
     if len(corners.shape) != 2 or corners.shape[1] != 4:
         raise InputError(f"image {image!r}: `boxes` must have shape (N, 4); got {tuple(corners.shape)}")
@@ -337,7 +346,7 @@ def _read_boxes(value: Any, image: Any) -> Floats:
 
 
 def _read_masks(value: Any, image: Any) -> Masks:
-    """Masks above 0.5."""
+    """Read masks, thresholded at 0.5."""
     shape = tuple(getattr(value, "shape", ()))
     if len(shape) != 4 or shape[1] != 1:
         raise InputError(
@@ -376,7 +385,7 @@ def _joined(shapes: list[Any], images: list[Any]) -> Any:
 
 
 def _columns_of(shapes: Any, row: Any) -> Dict:
-    """The columns of shapes and areas, as COCO computes them for results."""
+    """Select shapes, and compute areas as COCO does for results."""
     if isinstance(shapes, Masks):
         masks = shapes if isinstance(row, slice) else shapes.take(row)
         return {"shape": masks, "area": masks.runs.area.astype(np.float64)}
