@@ -19,7 +19,7 @@ COMMANDS = {
     "table1": "table1",
     "completion": "completion",
 }
-"""The module of each command. It is imported when the command is used, or when the help lists all of them."""
+"""The module of each command, imported when the command is used or when the help lists all commands."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -23,7 +23,7 @@ ORIENTED_FORMATS = (
     "cxcywha:radians:ccw",
     "cxcywha:degrees:ccw",
 )
-"""The formats of oriented boxes. `data.geometry` has them too, but needs NumPy."""
+"""The formats of oriented boxes; a copy, since `data.geometry` needs NumPy."""
 
 
 SIMILARITIES = ", ".join(
@@ -56,7 +56,7 @@ def add_truths(group: Any) -> None:
 
 
 def add_formats(group: Any) -> None:
-    """Add the options for the formats of files, where auto-detection does not suffice."""
+    """Add the options for the formats of files, for when auto-detection does not suffice."""
     group.add_argument("--gt-format", metavar="NAME", help="format of GT (default: auto-detected)")
     group.add_argument("--dt-format", metavar="NAME", help="format of DT (default: auto-detected)")
     add_details(group)
@@ -225,7 +225,7 @@ def add_quiet(group: Any) -> None:
 
 
 def check_title(options: argparse.Namespace) -> None:
-    """Exit with a usage error if there is a title without a report."""
+    """Exit with a usage error for a title without a report."""
     if options.title is not None and options.html is None:
         options.command.error("argument --title: needs --html")
 
@@ -260,16 +260,16 @@ def add_threads(group: Any) -> None:
 
 
 def protocols_of(options: argparse.Namespace) -> list[Protocol]:
-    """Protocols that the options describe, one per similarity."""
+    """The protocols that the options describe, one per similarity."""
     return [protocol_of(options).replace(iou_type=each) for each in iou_types_of(options)]
 
 
 def iou_types_of(options: argparse.Namespace) -> tuple[str, ...]:
-    """Similarities that the options name, else the protocol's."""
+    """The similarities that the options name, else the protocol's."""
     given: tuple[str, ...] | None = getattr(options, "iou_type", None)
     own = Protocol.named(options.protocol).iou_type
     if given is None:
-        if own == "bbox" and not hasattr(options, "is_oriented"):  # files are looked into once
+        if own == "bbox" and not hasattr(options, "is_oriented"):  # files are inspected only once
             options.is_oriented = has_oriented_boxes(options)
         return ("obb",) if own == "bbox" and options.is_oriented else (own,)
     is_alone = len(given) == 1 and (own == "bbox" or given[0] == own or {given[0], own} == {"obb", "probiou"})
@@ -283,16 +283,16 @@ def iou_types_of(options: argparse.Namespace) -> tuple[str, ...]:
 
 
 def has_oriented_boxes(options: argparse.Namespace, path: str | None = None, role: Any = "truths") -> bool:
-    """Whether a file can only have oriented boxes, by the box format or by the format of the file.
+    """Whether the boxes of a file must be oriented, by the box format or by the format of the file.
 
-    `path`: None for the ground truth.
+    `path` is None for the ground truth.
     """
     if getattr(options, "box_format", None) is not None:
         return options.box_format in ORIENTED_FORMATS
     name = getattr(options, "gt_format", None) if path is None else getattr(options, "from_format", None)
     path = str(options.truths) if path is None else path
     if not path or path.lower().endswith((".json", ".json.gz")):
-        return False  # no need to look into them, nor for NumPy
+        return False  # known without inspecting the files and without NumPy
     import contextlib
     from glob import glob
 
@@ -307,7 +307,7 @@ def has_oriented_boxes(options: argparse.Namespace, path: str | None = None, rol
 
 
 def protocol_of(options: argparse.Namespace) -> Protocol:
-    """Protocol that the options describe, for the first of several similarities."""
+    """The protocol that the options describe, for the first of several similarities."""
     given = {
         "thresholds": getattr(options, "iou", None),
         "limits": options.max_dets,
@@ -331,7 +331,7 @@ def protocol_of(options: argparse.Namespace) -> Protocol:
 
 
 def extra_numbers(text: str) -> tuple[str, ...]:
-    """Names of numbers beside AP and recall.
+    """Names of numbers in addition to AP and recall.
 
     >>> extra_numbers("mr,olrp")
     ('mr', 'olrp')

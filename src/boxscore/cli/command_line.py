@@ -32,7 +32,7 @@ Run `boxscore COMMAND --help` for the options of a command."""
 
 
 def make_parser(names: Iterable[str] = tuple(COMMANDS)) -> argparse.ArgumentParser:
-    """Parser of these commands; by default of all."""
+    """Make the parser of these commands; by default of all."""
     parser = argparse.ArgumentParser(
         prog="boxscore",
         description="Mean average precision for object detection.",
@@ -50,7 +50,7 @@ def make_parser(names: Iterable[str] = tuple(COMMANDS)) -> argparse.ArgumentPars
 
 
 def _needed(words: Sequence[str]) -> Iterable[str]:
-    """Commands that the parser must know: the one in the words, none for the version, all for help and errors."""
+    """The commands that the parser needs: the one in the words, none for the version, all for help and errors."""
     first = words[0] if words else ""
     return (first,) if first in COMMANDS else () if first == "--version" else COMMANDS
 
@@ -65,7 +65,7 @@ def run(words: Sequence[str]) -> int:
                 outcome = options.run(options)
         except InputError as error:
             outcome, error_message = Outcome("", 1), str(error)
-        except OSError as error:  # such as a name that no file system has room for
+        except OSError as error:  # such as a name that is too long for the file system
             if error.filename is None:
                 raise
             outcome, error_message = Outcome("", 1), f"{os.fsdecode(error.filename)}: {error.strerror}"

@@ -74,7 +74,7 @@ def run(options: argparse.Namespace) -> Outcome:
     if options.image_folder is not None:
         from boxscore.report.gallery import Gallery
 
-        Gallery.of(**pictures)  # a folder that is not there is an error before the work
+        Gallery.of(**pictures)  # a missing folder is an error before the work
     try:
         results = [result for _, (result,) in evaluate_files(options, paths, arguments.protocols_of(options))]
     except InputError as error:

@@ -31,7 +31,7 @@ def add_to(commands: Any) -> None:
 
 
 def run(options: argparse.Namespace) -> Outcome:
-    """Make the script."""
+    """Generate the script."""
     try:
         import shtab
     except ImportError:
@@ -43,5 +43,5 @@ def run(options: argparse.Namespace) -> Outcome:
     for command in commands_of(parser).values():
         for action in command._actions:
             if action.choices is None and action.nargs != 0:
-                action.complete = shtab.FILE  # type: ignore[attr-defined]  # where shtab looks for it
+                action.complete = shtab.FILE  # type: ignore[attr-defined]  # read by shtab
     return Outcome(shtab.complete(parser, options.shell))

@@ -61,7 +61,7 @@ def add_to(commands: Any) -> None:
 
 
 def run(options: argparse.Namespace) -> Outcome:
-    """Convert; warn once per kind of information that is lost."""
+    """Convert the input; warn once per kind of information that is lost."""
     role = _role(options)
     name = _format_to_write(options, role)
     output = Path(options.output)
@@ -129,7 +129,7 @@ def _details(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _expansion(options: argparse.Namespace) -> dict[str, Any]:
-    """Options for Open Images' files beside truths."""
+    """The options for Open Images' files beside the truths."""
     return {"image_labels": options.image_labels, "hierarchy": options.hierarchy}
 
 
@@ -155,9 +155,9 @@ def _convert_truths(options: argparse.Namespace, output: Path, name: str) -> tup
 
 
 def _with_shapes(options: argparse.Namespace, role: "Role", read: Callable[[dict[str, Any]], Columns]) -> Columns:
-    """The rows with boxes, and with masks and keypoints, if the input has them for all rows.
+    """Read the rows with boxes, and with masks or keypoints that all rows of the input have.
 
-    Oriented boxes are read as such if the input has nothing else, or if the format of the output has them.
+    Boxes are read as oriented if the input has no other boxes, or if the output is DOTA.
     """
     details = _details(options)
     if arguments.has_oriented_boxes(options, options.input, role) or options.to_format == "dota":
@@ -175,7 +175,7 @@ def _with_shapes(options: argparse.Namespace, role: "Role", read: Callable[[dict
         if problem is not None:
             has = "a valid one" if kind == "masks" else "valid ones"
             warnings.warn(f"{kind} are left out, as not every row has {has}: {problem}", stacklevel=2)
-        elif len(found) == 1:  # a second reading warns of the same
+        elif len(found) == 1:  # a second reading repeats the warnings
             for warning in caught:
                 warnings.warn(warning.message, stacklevel=2)
     if len(found) == 2:  # the same rows, read twice
@@ -184,7 +184,7 @@ def _with_shapes(options: argparse.Namespace, role: "Role", read: Callable[[dict
 
 
 def _kinds_of(options: argparse.Namespace, role: "Role") -> list[str]:
-    """Shapes that some or all rows of the input have beside boxes."""
+    """Kinds of shapes, except boxes, that some or all rows of the input have."""
     from boxscore.formats.files import open_source
     from boxscore.formats.registry import find_format
 
@@ -223,7 +223,7 @@ def _convert_detections(options: argparse.Namespace, output: Path, name: str) ->
 
 
 def _num_images(columns: "Detections | Truths", truths: "Truths") -> int:
-    """Number of images: for truths all that are listed, else those with rows."""
+    """Number of images: for truths all listed images, for detections images with rows."""
     if columns is truths and truths.image_names:
         return len(truths.image_names)
     return len(set(columns.image.tolist()))

@@ -1,4 +1,4 @@
-"""`boxscore demo`: the evaluation of the sample data in the package."""
+"""`boxscore demo`: evaluate the sample data in the package."""
 
 import argparse
 from typing import Any

@@ -1,4 +1,4 @@
-"""COCO files to a Summary without NumPy, whose import takes as long as the rest: read, complete, evaluate."""
+"""Evaluate COCO files to a Summary without NumPy, whose import takes as long as the rest."""
 
 import os
 from collections.abc import Sequence
@@ -17,17 +17,17 @@ _Path = str | os.PathLike[str]
 def summarize_files(
     truths: _Path, detections: Sequence[_Path], protocols: Sequence[Protocol], threads: int
 ) -> list[list[Summary]] | None:
-    """A summary for each protocol and file of detections, equal to that of `evaluate`.
+    """Summarize each protocol and file of detections, with the numbers of `evaluate`.
 
     Args:
-        truths: A COCO dataset.
-        detections: Lists of COCO results.
-        protocols: These differ in `iou_type` only.
-        threads: For the compiled core.
+        truths: The file of a COCO dataset.
+        detections: Files of COCO results.
+        protocols: Protocols that differ only in `iou_type`.
+        threads: The number of threads of the compiled core.
 
     Returns:
         Summaries by protocol and file; None if a file, a row or a result needs an error or a warning, which the
-        general path has the words for, or if the protocol needs more than rows.
+        general path reports, or if the protocol needs more than rows.
     """
     if not all(map(_is_supported, protocols)) or os.name == "nt":
         return None
@@ -71,7 +71,7 @@ def _summaries_by_file(
     dataset.complete_truths(threads)
     summaries = []
     for path in detections:
-        # Masks and keypoints that no truth is compared with are only measured.
+        # Only areas are needed of masks and keypoints that are compared with no truth.
         results = _compiled.read_coco_file(
             os.fsencode(path), threads, shapes=read, compared=dataset.pairs(), keeps_third=False
         )

@@ -125,7 +125,7 @@ def run(options: argparse.Namespace) -> Outcome:
         parts = _parts(options, models, protocols)
     except InputError as error:
         if options.engine == "ray" or options.memory is not None:
-            raise  # data that does not fit in memory is not read again for a hint
+            raise  # data larger than memory is not read again for a hint
         raise InputError(f"{error}{hint_if_swapped(options.truths, options.detections)}") from None
     if options.plots is not None:
         _save_plots(options, parts)
@@ -143,9 +143,9 @@ def run(options: argparse.Namespace) -> Outcome:
 
 
 def _parts(options: argparse.Namespace, models: Sequence[Model], protocols: Sequence[Protocol]) -> list[Part]:
-    """The results, one per column of the tables: by the fast path for COCO files, else by the general path.
+    """Compute the results, one per column of the tables: on the fast path for COCO files, else on the general path.
 
-    Similarity by similarity, and in each model by model.
+    They are ordered by similarity, then by model.
     """
     if options.address is not None and options.engine != "ray":
         options.command.error("argument --address: needs --engine ray")
@@ -186,7 +186,7 @@ _NEEDS_SUMMARY_ONLY = frozenset(
         *("per_class", "json", "csv", "latex", "markdown", "quiet"),
     }
 )
-"""Options that the fast path handles, or that decide whether it is taken; any other one takes the general path."""
+"""Options that the fast path handles, or that decide whether it is taken; any other option needs the general path."""
 
 
 def evaluate_files(
@@ -219,7 +219,7 @@ def read_files(
 ) -> Iterator[tuple[str, "Detections", "Truths"]]:
     """Yield the path of each file of detections, its detections and the truths, as the options select them.
 
-    `keep_labels`: whether to keep detections of classes that the truths lack, if the file has labels and no names.
+    `keep_labels` keeps detections of classes that the truths lack, if the file has labels and no names.
     """
     from boxscore.checks.requirements import ready_truths
     from boxscore.formats import read_detections_and_report, read_truths, selected_images
@@ -250,7 +250,7 @@ def read_files(
 
 
 def _part(model: Model, group: str | None, result: "Result", options: argparse.Namespace) -> Part:
-    """Add the requested analyses to a result. An HTML report has confidence intervals by default, the table has not."""
+    """Add the requested analyses to a result. By default an HTML report has confidence intervals, the table none."""
     summary, intervals = result.summary, None
     resamples = options.bootstrap
     if resamples is None and options.html is not None:
@@ -279,7 +279,7 @@ def _part(model: Model, group: str | None, result: "Result", options: argparse.N
 
 
 def _check_save(options: argparse.Namespace, num_protocols: int) -> None:
-    """Exit with a usage error unless there is one result, with all of its verdicts."""
+    """Exit with a usage error unless the command gives a single result that keeps its verdicts."""
     if len(options.detections) * num_protocols > 1:
         options.command.error("argument --save: needs one file of detections and one similarity")
     if options.engine == "ray" or options.memory is not None:
@@ -287,14 +287,14 @@ def _check_save(options: argparse.Namespace, num_protocols: int) -> None:
 
 
 def _save(options: argparse.Namespace, part: Part) -> str:
-    """Save the result of all images and return a note of it."""
+    """Save the result of all images and return a note about it."""
     assert part.result is not None
     part.result.save(options.save, name=part.model.name if part.model.is_named else None)
     return f"wrote {options.save}"
 
 
 def _save_plots(options: argparse.Namespace, parts: Sequence[Part]) -> None:
-    """Save every chart; of several parts, in one folder per part, with charts of all parts beside the folders."""
+    """Save all charts; with several parts in one folder per part, with charts of all parts beside the folders."""
     from boxscore.cli.output_files import folder_of
 
     for name, part in zip(names_of(parts), parts, strict=True):
@@ -308,7 +308,7 @@ def _save_plots(options: argparse.Namespace, parts: Sequence[Part]) -> None:
 
 
 def _report(options: argparse.Namespace, parts: Sequence[Part], gallery: "Gallery | None") -> str:
-    """HTML report on all parts."""
+    """Make the HTML report on all parts."""
     from boxscore.report.html import make_report
 
     named = dict(zip(names_of(parts), parts, strict=True))
@@ -322,7 +322,7 @@ def _report(options: argparse.Namespace, parts: Sequence[Part], gallery: "Galler
 
 
 def _groups(options: argparse.Namespace, detections: str, result: "Result") -> dict[int, str]:
-    """Group of each image: from `--slice`, else from a column of the ground truth, else of the detections."""
+    """The group of each image: from `--slice`, else from a column of the ground truth, else of the detections."""
     from boxscore.formats.groups import read_groups
 
     assert result.inputs is not None

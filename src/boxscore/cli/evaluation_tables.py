@@ -1,4 +1,4 @@
-"""The tables of `boxscore eval`: in the terminal, as plain values for JSON, and exported."""
+"""The tables of `boxscore eval`: for the terminal, for JSON, and exported."""
 
 import sys
 from collections.abc import Mapping, Sequence
@@ -22,9 +22,9 @@ class Part(NamedTuple):
     group: str | None
     summary: Summary
     num_images: int = 0
-    """Images of the group, or all images; 0 where they were not counted."""
+    """Number of images of the group, or of all images; 0 if they were not counted."""
     result: "Result | None" = None
-    """The result behind the summary; None if it was computed by the fast path."""
+    """The result behind the summary; None if it comes from the fast path."""
     intervals: "Intervals | None" = None
     analyses: Mapping[str, Any] = {}
     """Requested analyses, by their key in JSON."""
@@ -54,8 +54,9 @@ def exported_table(kind: str, parts: Sequence[Part]) -> str:
 
 
 def plain_values(parts: Sequence[Part], min_score: float | None) -> Any:
-    """`Result.to_dict()`, with the groups under `slices`; for several files a list of these; for several similarities
-    one of these under the name of each.
+    """The document for JSON: `Result.to_dict()`, with the groups under `slices`.
+
+    For several files it is a list of these; for several similarities a dict of these by similarity.
     """
     of_types = _by_iou_type(parts)
     if len(of_types) > 1:
@@ -75,7 +76,7 @@ def plain_values(parts: Sequence[Part], min_score: float | None) -> Any:
 
 
 def names_of(parts: Sequence[Part]) -> list[str]:
-    """The name of each part: the file; of several parts the file, the group, the similarity, or several of these."""
+    """The name of each part: the file; with several parts, the file, group and similarity that tell them apart."""
     of_types = _by_iou_type(parts)
     names = [[each[0].model.name] if len(each) == 1 else _heads(each) for each in of_types.values()]
     if len(of_types) == 1:
@@ -147,9 +148,9 @@ def _class_cell(summary: Summary, k: int) -> str:
 
 
 def _comparable(parts: Sequence[Part], names: Sequence[str]) -> str:
-    """Whether the numbers of each file may be compared with published ones: once where it is the same for all.
+    """Say whether the numbers of each file are comparable with published ones; once if it is the same for all.
 
-    A last line says that the numbers of groups may not.
+    If groups are not comparable, a last line says so.
     """
     pairs = zip(names, parts, strict=True)
     sentences = {name: part.summary.comparable.sentence for name, part in pairs if part.group is None}
@@ -176,7 +177,7 @@ def _document(part: Part) -> dict[str, Any]:
 def _columns(
     parts: Sequence[Part], *, is_always_named: bool = False
 ) -> tuple[list[Summary], list[str] | None, list[str] | None]:
-    """The summaries, with columns for models and groups where there are several, or where the only model has a name."""
+    """The summaries, and the columns for models and groups: None for one unnamed model, and without groups."""
     groups = [part.group or "" for part in parts]
     is_named = is_always_named or any(part.model.is_named for part in parts) or groups.count("") > 1
     has_several = len(_by_iou_type(parts)) > 1

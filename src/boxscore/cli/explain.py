@@ -125,7 +125,7 @@ def _check_usage(options: argparse.Namespace) -> None:
 
 
 def _explain(options: argparse.Namespace) -> "tuple[Explanation, Result]":
-    """Explain the difference; return also the result under the first rules."""
+    """Explain the difference; also return the result under the first rules."""
     from boxscore.analysis.explanation import explain
     from boxscore.checks.requirements import ready_truths
     from boxscore.pipeline import evaluate
@@ -152,7 +152,7 @@ def _explain_claim(options: argparse.Namespace) -> "ClaimExplanation":
     except InputError as error:
         options.command.error(f"argument --claim: {str(error).partition(' ')[2]}")
     options.protocol = "coco"
-    # Groups are an error under rules that have none for them; the search leaves such rules out.
+    # Groups are an error under rules without groups; the search skips such rules.
     neutral = protocol_of("coco", arguments.iou_types_of(options)[0]).replace(group_of_weight=0)
     with Progress(2, is_quiet=options.quiet) as progress:
         detections, truths = _read(options, neutral, progress, keep_labels=True)
@@ -183,7 +183,7 @@ def _read(
 
 
 def _both_rules(options: argparse.Namespace) -> list[Protocol]:
-    """Rules of both names, for one similarity."""
+    """The rules of both names, for one similarity."""
     names = {"--from": options.source or "coco", "--to": options.target or "ultralytics"}
     own = {option: as_rules(name).iou_type for option, name in names.items()}
     special = [option for option, iou_type in own.items() if iou_type != "bbox"]
@@ -196,7 +196,7 @@ def _both_rules(options: argparse.Namespace) -> list[Protocol]:
 
 
 def _report(options: argparse.Namespace, model: Model, result: "Result", explanation: Any) -> str:
-    """HTML report on the result under the first rules, with the path to the others."""
+    """Make the HTML report on the result under the first rules, with the path to the other rules."""
     from boxscore.report.html import make_report
 
     return make_report(

@@ -14,7 +14,7 @@ from boxscore.cli.picture_options import add_pictures, picture_settings
 from boxscore.cli.terminal import Outcome
 
 KINDS = ("missing", "wrong_class", "misplaced", "spurious")
-"""Kinds of label errors. `analysis.label_errors` has them too, but needs NumPy."""
+"""Kinds of label errors; a copy, since `analysis.label_errors` needs NumPy."""
 
 _EXAMPLES = """\
 examples:
@@ -92,7 +92,7 @@ def run(options: argparse.Namespace) -> Outcome:
     if options.image_folder is not None:
         from boxscore.report.gallery import Gallery
 
-        Gallery.of(**pictures)  # a folder that is not there is an error before the work
+        Gallery.of(**pictures)  # a missing folder is an error before the work
     try:
         results = [
             result for _, (result,) in evaluate_files(options, options.detections, arguments.protocols_of(options))

@@ -1,4 +1,4 @@
-"""The input files of a call: names of models, and a hint where ground truth and detections are swapped."""
+"""The input files of a command: names of models, and a hint if ground truth and detections are swapped."""
 
 import argparse
 import os
@@ -18,7 +18,7 @@ class Model(NamedTuple):
 
 
 def models_of(options: argparse.Namespace, words: Sequence[str]) -> list[Model]:
-    """Models of the command line; two with one name are a usage error."""
+    """The models of the command line; two models with one name are a usage error."""
     given = [_split(word) for word in words]
     shown = short_names([path for _, path in given])
     models = [Model(path, name or short, name is not None) for (name, path), short in zip(given, shown, strict=True)]
@@ -74,7 +74,7 @@ def is_pipe(path: str) -> bool:
 
 
 def hint_if_swapped(truths: str, detections: Sequence[str]) -> str:
-    """Hint to append to an error if the first file looks like detections and another like ground truth; else ""."""
+    """The hint for an error if the first file looks like detections and another like ground truth; else ""."""
     if not all(map(path_exists, (truths, *detections))) or not _is_read_as(truths, "detections"):
         return ""
     other = next((path for path in detections if _looks_like_truths(path)), None)

@@ -1,4 +1,4 @@
-"""Evaluation of data that does not fit in memory: on Ray, or within a limit of memory."""
+"""Evaluation of data larger than memory: on Ray, or within a memory limit."""
 
 import argparse
 
@@ -12,16 +12,16 @@ _REFUSED = (
     *("gt_format", "dt_format", "sizes", "names", "classes", "only_images", "min_score", "map_classes"),
     *("image_labels", "hierarchy"),
 )
-"""Options of readers, which neither of them has."""
+"""Options of readers, which neither of the two supports."""
 _NEEDS_VERDICTS = (
     *("bootstrap", "html", "plots", "errors", "operating_point", "confusion", "calibration", "worst_images"),
     *("slice", "slice_by"),
 )
-"""Options that need every verdict or box, which are not in memory."""
+"""Options that need all verdicts or boxes in memory."""
 
 
 def evaluate_large_data(options: argparse.Namespace, detections: str, protocol: Protocol) -> Summary:
-    """The result of one file, folder or pattern of detections, on Ray, or within a limit of memory."""
+    """Evaluate one file, folder or pattern of detections, on Ray or within a memory limit."""
     option = "--engine ray" if options.engine == "ray" else "--memory"
     for name in (*_REFUSED, *_NEEDS_VERDICTS):
         if getattr(options, name) not in (None, False, 0):

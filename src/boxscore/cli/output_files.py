@@ -1,4 +1,4 @@
-"""Checks that no input and no other output is overwritten, and the places of files in an output folder."""
+"""Checks that an output overwrites no input and no other output, and the paths of files in an output folder."""
 
 import errno
 import os
@@ -22,7 +22,7 @@ _FOLDER_SUFFIXES = frozenset({".txt", ".xml", ".yaml", ".yml", ".names"})
 def check_files(files: Mapping[str, str], folder: str | None, saved: str | None, inputs: Iterable[str]) -> None:
     """Raise `InputError` if an output can't be written, or would overwrite an input or another output.
 
-    `files`: paths by the name of their option; `folder`: the folder of charts; `saved`: the file of a result.
+    `files` are paths by the name of their option, `folder` is for charts, and `saved` is the file of a result.
     """
     outputs = dict(files)
     for path in files.values():
@@ -50,7 +50,7 @@ def folder_of(root: str, name: str) -> Path:
 def check_apart(outputs: Mapping[str, str], inputs: Iterable[str]) -> None:
     """Raise `InputError` if an output is an input, also by a link or in another case, or if two outputs are one file.
 
-    `outputs`: paths by the name of their option. An output inside an input folder is an error, too, if it would
+    `outputs` are paths by the name of their option. An output inside an input folder is an error, too, if it would
     overwrite a file that boxscore did not write.
     """
     taken: dict[tuple[object, ...], str] = {}
@@ -72,7 +72,7 @@ def check_apart(outputs: Mapping[str, str], inputs: Iterable[str]) -> None:
 def check_conversion(output: Path, inputs: Iterable[str], *, is_same_format: bool) -> None:
     """Raise `InputError` if an input of the conversion could be overwritten by its output.
 
-    `is_same_format`: whether input and output have the same format, so that their files may have the same names.
+    `is_same_format` says that input and output have the same format, so that their files may have the same names.
     """
     if _is_stream(output) or not output.exists():
         return
@@ -104,12 +104,12 @@ def _expanded(inputs: Iterable[str]) -> Iterator[Path]:
 
 
 def _is_same(path: Path, other: Path) -> bool:
-    """Whether both are the same file or folder, links and the file system's letter case considered."""
+    """Whether both paths are the same file or folder, considering links and the file system's letter case."""
     return path.exists() and not _is_stream(other) and path.samefile(other)
 
 
 def _is_stream(path: Path) -> bool:
-    """Whether the path is a pipe or a device, which is written to, not replaced."""
+    """Whether the path is a pipe or a device, which is written to and not replaced."""
     return path.exists() and not path.is_file() and not path.is_dir()
 
 

@@ -1,4 +1,4 @@
-"""Delivery of results to files and stdout. Modules that only files need are imported when there are any."""
+"""Delivery of results to files and stdout. Modules that only files need are imported with the first file."""
 
 import argparse
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -9,7 +9,7 @@ from boxscore.cli.terminal import Outcome
 STDOUT = "-"
 """The path that means stdout."""
 DOCUMENTS = ("json", "csv", "html", "latex", "markdown")
-"""Options that name a file to write, where a command has them."""
+"""Options of commands that name a file to write."""
 _INPUTS = (
     *("truths", "first", "others", "detections", "sizes", "names", "only_images", "map_classes", "slice"),
     *("image_labels", "hierarchy", "image_folder"),

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 
 
 class HelpFormatter(argparse.RawDescriptionHelpFormatter):
-    """Formatter that asks for the width of the terminal only when it formats a text.
+    """Formatter that reads the width of the terminal only when it formats a text.
 
-    argparse makes a formatter for every option, to check it, and would import `shutil` for its width.
+    argparse makes a formatter for each option, to check it, and would import `shutil` for the width.
     """
 
     def __init__(self, prog: str) -> None:
@@ -31,7 +31,7 @@ def parse(parser: argparse.ArgumentParser, words: Sequence[str]) -> argparse.Nam
     if rest and options.files is None:
         options.command.error(f"unrecognized arguments: {' '.join(rest)}")
     if rest:
-        # argparse takes no more files after the first option behind them
+        # argparse accepts no more files after an option that follows files
         getattr(options, options.files).extend(rest)
     return options
 
@@ -59,7 +59,7 @@ _SYNONYMS = {
     "help": "--help",
     "version": "--version",
 }
-"""Commands by the names that other tools have for them."""
+"""Commands by the names that other tools use for them."""
 
 
 def _check_command(parser: argparse.ArgumentParser, words: Sequence[str]) -> None:
@@ -83,7 +83,7 @@ def _check_command(parser: argparse.ArgumentParser, words: Sequence[str]) -> Non
 
 
 def commands_of(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
-    """Parsers of the commands by name."""
+    """The parsers of the commands by name."""
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
             return dict(action.choices)
@@ -95,7 +95,7 @@ def _flags(parser: argparse.ArgumentParser) -> list[str]:
 
 
 def _suggestion(word: str, command: argparse.ArgumentParser, parser: argparse.ArgumentParser) -> str:
-    """Question with the most similar option, or a note on the commands that have this option; else ""."""
+    """A question with the most similar option, or a note on the commands with this option; else ""."""
     from difflib import get_close_matches
 
     flag = word.partition("=")[0]

@@ -8,7 +8,7 @@ from boxscore.cli.arguments import memory_size, positive
 
 
 def add_pictures(group: Any, *, default: int = 24) -> None:
-    """Add the options for the folder of images and the number of pictures, which is `default` if it is not given."""
+    """Add the options for the folder of images and the number of pictures; `default` is the default number."""
     group.add_argument(
         "--images",
         dest="image_folder",
@@ -27,11 +27,11 @@ def add_pictures(group: Any, *, default: int = 24) -> None:
 
 
 _OPTIONS = {"image_folder": "--images", "num_pictures": "--num-pictures", "picture_bytes": "--picture-bytes"}
-"""The options, by the names that `Result.to_html` has for them."""
+"""The options by their names in `Result.to_html`."""
 
 
 def picture_settings(options: argparse.Namespace) -> dict[str, Any]:
-    """Options by the names of `Result.to_html`; without a report or without a folder they are usage errors."""
+    """The options by their names in `Result.to_html`; without a report or a folder they are usage errors."""
     settings = {name: getattr(options, name) for name in _OPTIONS}
     hint = "to evaluate only some images, use --only-images"
     for name in (name for name, value in settings.items() if value is not None):

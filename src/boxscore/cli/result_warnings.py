@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _BOX_FORMAT = {"coco": "`--box-format {}` reads them so"} | dict.fromkeys(
     ("csv", "parquet", "npz"), "name their columns so, or try `--box-format {}`"
 )
-"""How to correct a wrong box format, by the format of the file."""
+"""The remedy for a wrong box format, by the format of the file."""
 
 
 def warn_if_suspicious(options: argparse.Namespace, path: str, result: "Result") -> None:
@@ -60,7 +60,7 @@ def warn_of_masks(options: argparse.Namespace, path: str, detections: "Detection
 
 
 def warn_of_ids(options: argparse.Namespace, protocol: "Protocol", scores: "Sequence[tuple[str, float]]") -> None:
-    """Warn if pycocotools would give another `map` for a file because of annotation ids. `scores`: path and `map`."""
+    """Warn if pycocotools gives another `map` for a file because of annotation ids. `scores` has paths and `map`."""
     if any(
         getattr(options, name, None) is not None for name in ("only_images", "classes", "box_format", "sizes", "names")
     ):
@@ -72,7 +72,7 @@ def warn_of_ids(options: argparse.Namespace, protocol: "Protocol", scores: "Sequ
 
 
 def check_command(options: argparse.Namespace, path: str) -> str:
-    """The `boxscore check` command for these files."""
+    """The `boxscore check` command line for these files."""
     import shlex
 
     return shlex.join(["boxscore", "check", options.truths, path])

@@ -67,7 +67,7 @@ def add_to(commands: Any) -> None:
 
 
 def port(text: str) -> int:
-    """Number of a port."""
+    """A port number."""
     if (number := arguments.non_negative(text)) > 65535:
         raise argparse.ArgumentTypeError(f"must be at most 65535; got {text!r}")
     return number
@@ -101,7 +101,7 @@ def run(options: argparse.Namespace) -> Outcome:
         )
         say(f"{styled('boxscore: warning:', 'yellow', sys.stderr)} {warning}", sys.stderr)
     show(f"serving {folder} at {address} (Ctrl-C stops it)", sys.stdout)
-    threading.Thread(target=chart_script, daemon=True).start()  # so that the first report need not wait for it
+    threading.Thread(target=chart_script, daemon=True).start()  # so that the first report doesn't wait for it
     if options.open:
         import webbrowser
 
@@ -114,7 +114,7 @@ def run(options: argparse.Namespace) -> Outcome:
         pass
     except Stopped as stop:
         outcome = Outcome(str(stop), stop.code)
-    if pages.is_busy:  # Python would wait for the thread that makes a report
+    if pages.is_busy:  # otherwise Python waits for the thread that makes a report
         show(outcome.text, sys.stdout)
         os._exit(outcome.code)
     return outcome

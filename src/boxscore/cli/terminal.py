@@ -25,14 +25,14 @@ class Outcome(NamedTuple):
 
 
 def say(text: str, stream: TextIO | None) -> None:
-    """Print the text to the stream, if there is one; characters that its encoding lacks are escaped."""
+    """Print the text to the stream, if it is not None; escape characters that its encoding lacks."""
     if stream is not None:
         encoding = stream.encoding or "utf-8"
         print(text.encode(encoding, "backslashreplace").decode(encoding), file=stream)
 
 
 def show(text: str, stream: TextIO | None) -> str | None:
-    """Print and flush; return the error message if that failed, else None. Ignore a pipe whose reader has ended."""
+    """Print and flush; return the error message if that fails, else None. Ignore a pipe whose reader has ended."""
     if stream is None:
         return None
     try:
@@ -40,7 +40,7 @@ def show(text: str, stream: TextIO | None) -> str | None:
             say(text, stream)
         stream.flush()
     except OSError as error:
-        # Otherwise Python would flush again, and report it, when it closes the stream.
+        # Otherwise Python flushes again when it closes the stream, and reports the error.
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
         # The reader has ended, as `head` does.
         return None if isinstance(error, BrokenPipeError) else f"stdout: can't be written: {error.strerror}"
@@ -48,7 +48,7 @@ def show(text: str, stream: TextIO | None) -> str | None:
 
 
 def styled(text: str, style: str, stream: TextIO | None) -> str:
-    """The text in a style, if the stream is a terminal with colours."""
+    """Style the text if the stream is a terminal with colours."""
     if not _is_terminal(stream) or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
         return text
     return f"\033[{_STYLES[style]}m{text}\033[0m"
@@ -59,7 +59,7 @@ def _is_terminal(stream: TextIO | None) -> bool:
 
 
 class Progress:
-    """A progress line on stderr, on a terminal only; it is removed at the end."""
+    """A progress line on stderr, only on a terminal; it is removed at the end."""
 
     def __init__(self, total: int, *, is_quiet: bool) -> None:
         self._total, self._done = total, 0
@@ -93,16 +93,16 @@ class Stopped(BaseException):
 
 @contextlib.contextmanager
 def stopped_by_signals() -> Iterator[None]:
-    """Inside, SIGTERM and SIGHUP raise `Stopped`, unless they are ignored (as by nohup) or already handled.
+    """Let SIGTERM and SIGHUP raise `Stopped` inside the block, unless they are ignored (nohup) or already handled.
 
-    Ctrl-C raises `KeyboardInterrupt`, where it would have ended the process at once.
+    Ctrl-C raises `KeyboardInterrupt` instead of ending the process at once.
     """
     numbers = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
     handlers: dict[int, Any] = {n: _stop for n in numbers if signal.getsignal(n) is signal.SIG_DFL}
     if signal.getsignal(signal.SIGINT) is quit_at_once:
         handlers[signal.SIGINT] = signal.default_int_handler
     before = {}
-    with contextlib.suppress(ValueError):  # not in the main thread: Python allows no handlers here
+    with contextlib.suppress(ValueError):  # Python only allows handlers in the main thread
         for number, handler in handlers.items():
             before[number] = signal.signal(number, handler)
     try:

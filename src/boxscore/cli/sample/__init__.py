@@ -12,7 +12,7 @@ FOLDER = Path(__file__).parent
 
 
 def load() -> tuple[Detections, Truths]:
-    """The detections and the truths of the sample.
+    """Load the detections and the truths of the sample.
 
     >>> load()
     (Detections(356 boxes in 40 images, numpy), Truths(222 boxes in 40 images, numpy))
