@@ -273,6 +273,22 @@ def test_no_row_of_the_architecture_appears_twice() -> None:
     assert [cell for cell, count in Counter(first_cells).items() if count > 1] == []
 
 
+def test_functions_that_return_nothing_begin_with_a_verb() -> None:
+    """Ruff's D401, for functions that have an effect; a pure function may begin with the noun that it returns."""
+    command = ["ruff", "check", str(SOURCE), "--isolated", "--select", "D401", "--output-format", "json"]
+    done = subprocess.run([sys.executable, "-m", *command], capture_output=True, text=True, check=False)
+    nouns = {(each["filename"], each["location"]["row"]) for each in json.loads(done.stdout)}
+    assert len(nouns) > 100, "the pure functions"
+    effects = {
+        (str(path), node.body[0].lineno)
+        for path in SOURCE.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.FunctionDef) and isinstance(node.returns, ast.Constant) and node.returns.value is None
+    }
+    assert len(effects) > 100
+    assert sorted(effects & nouns) == []
+
+
 @pytest.mark.parametrize("module", [boxscore, parallel])
 def test_all_is_exact(module: types.ModuleType) -> None:
     """Every public name is listed, and every listed name is there."""
