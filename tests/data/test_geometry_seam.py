@@ -135,7 +135,8 @@ def test_errors_confusion_and_report() -> None:
         each.to_html(resamples=0).replace(each.comparable.sentence, "").replace(str(each.comparable), "")
         for each in (result, expected)
     )
-    page = page.replace("coco interval_iou", "coco").replace('"interval_iou"', '"bbox"')
+    page = page.replace("coco interval_iou", "coco").replace('["shapes","interval_iou"]', '["shapes","boxes"]')
+    page = page.replace('"interval_iou"', '"bbox"')
     assert len(page) == len(expected_page)
 
 

@@ -104,7 +104,7 @@ FACTS = boxscore.Truths(
     box=[[0, 0, 9, 9], [1, 2, 5, 6], [0, 0, 3, 3], [2, 2, 8, 8]],
     box_format="xyxy",
     kind=[0, 1, 2, 3],
-    coverage=boxscore.Coverage(image=[7, 7, 9, 4, 5], label=[1, 3, 2, 2, 3], is_exhaustive=[1, 0, 1, 0, 1]),
+    coverage=boxscore.data.Coverage(image=[7, 7, 9, 4, 5], label=[1, 3, 2, 2, 3], is_exhaustive=[1, 0, 1, 0, 1]),
     class_names={1: "a", 2: "b", 3: "c", 4: "no truths"},
     class_groups={1: "rare", 2: "common", 3: "frequent", 4: "rare"},
     image_names={4: "4.jpg", 5: "5.jpg", 7: "7.jpg", 9: "9.jpg"},

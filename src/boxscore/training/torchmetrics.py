@@ -132,6 +132,10 @@ class MeanAveragePrecision(Metric):
         "max_detection_thresholds",
         "num_invalid",
         "tallies",
+        "_has_keypoints",
+        "_can_buffer",
+        "_keys",
+        "_reading",
     ]
     is_differentiable = False
     higher_is_better = True
