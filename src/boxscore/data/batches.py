@@ -26,6 +26,7 @@ from boxscore.arrays import (
     is_in_host_memory,
     library,
     namespace,
+    take_rows,
     to_numpy,
 )
 from boxscore.data.batch_keys import FLAGS, Keys, is_unread, row_shape_of
@@ -453,13 +454,6 @@ class PaddedBatch(NamedTuple):
         except RowError as error:
             index = [int(each) for each in np.unravel_index(rows[error.row], label.shape)]
             raise InputError(f"`{self._key_of(error.column)}` row {index} {error.rule}") from None
-
-
-def take_rows(column: Array, rows: NDArray[np.int64]) -> Array:
-    """Select rows of a column by index. `rows`: in host memory."""
-    if type(column) is np.ndarray:
-        return column[rows]
-    return namespace(column).take(column, convert(rows, like=column), axis=0)
 
 
 def pad_rows(column: Array, num_rows: Sequence[int], length: int, fill: float) -> Array:
