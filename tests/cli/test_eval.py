@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import shtab
 
 import boxscore
 from boxscore import Protocol
@@ -399,6 +398,8 @@ def test_every_shell_is_completed_or_refused_by_name(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As far as the installed shtab knows it."""
+    import shtab
+
     for shell in ("bash", "zsh", "fish", "tcsh"):
         is_known = shell in shtab.SUPPORTED_SHELLS
         assert main(["completion", shell]) == (0 if is_known else 1)

@@ -213,6 +213,7 @@ def test_merged_tallies_are_not_traced() -> None:
             assert np.array_equal(getattr(same, column), getattr(whole, column), equal_nan=True), column
 
 
+@pytest.mark.not_sanitized  # needs pyarrow
 def test_stored_tallies_are_not_traced() -> None:
     """Neither in bytes, which files and other processes get, nor in Arrow tables."""
     whole = boxscore.match(*boxes(5), trace=True)
@@ -221,6 +222,7 @@ def test_stored_tallies_are_not_traced() -> None:
         assert all(getattr(stored, column) is None for column in TRACE)
 
 
+@pytest.mark.not_sanitized  # needs pyarrow
 def test_analyses_at_one_threshold_match_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """The result retains the pairs of the last threshold; one with other inputs starts anew."""
     calls: list[Any] = []
