@@ -35,7 +35,7 @@ def _halves(folder: Path) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     from benchmarks.workloads import load
 
     found, there = load(folder)
-    is_kept = [row % 10 != 0 for row in range(found["image"].size)]
+    is_kept = [row % 10 != 0 for row in range(found["image_ids"].size)]
     return [found, {name: column[is_kept] for name, column in found.items()}], there
 
 
@@ -86,7 +86,7 @@ def _hotcoco(folder: Path) -> tuple[float, int, float]:
     with contextlib.redirect_stdout(io.StringIO()):
         truths = hotcoco.COCO(str(folder / "truths.json"))
         for found in models:
-            matrix = np.column_stack([found["image"], found["box"], found["score"], found["label"]])
+            matrix = np.column_stack([found["image_ids"], found["boxes"], found["scores"], found["labels"]])
             evaluation = hotcoco.COCOeval(truths, truths.loadRes(matrix), "bbox")
             evaluation.evaluate()
             evaluations.append(evaluation)

@@ -57,7 +57,7 @@ def _read(result: Any, *, is_with_arrays: bool) -> tuple[Any, Any]:
 def _matrix(folder: Path) -> np.ndarray:
     """Detections as pycocotools' `loadRes` takes an array."""
     found, _ = load(folder)
-    return np.column_stack([found["image"], found["box"], found["score"], found["label"]])
+    return np.column_stack([found["image_ids"], found["boxes"], found["scores"], found["labels"]])
 
 
 def _drop_in(import_name: str, evaluator: str) -> tuple[Callable[[Path], Any], Callable[[Any, int], tuple[Any, Any]]]:
@@ -103,8 +103,8 @@ def load_stream(folder: Path) -> Any:
     found, there = load(folder)
 
     def images(columns: dict[str, Any], keys: dict[str, str]) -> list[dict[str, Any]]:
-        order = np.argsort(columns["image"], kind="stable")
-        cuts = np.searchsorted(columns["image"][order], np.arange(2, found["image"].max() + 1))
+        order = np.argsort(columns["image_ids"], kind="stable")
+        cuts = np.searchsorted(columns["image_ids"][order], np.arange(2, found["image_ids"].max() + 1))
         parts = {key: np.split(columns[name][order], cuts) for key, name in keys.items()}
         dtypes = {"boxes": torch.float64, "scores": torch.float64, "area": torch.float64}
         return [

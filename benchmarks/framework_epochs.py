@@ -45,15 +45,15 @@ def images_of(folder: Path) -> list[Image]:
     found, there = load(folder)
 
     def rows(columns: Mapping[str, Any], image: int) -> tuple[Any, ...]:
-        mine = columns["image"] == image
-        box = columns["box"][mine].astype(np.float32)
+        mine = columns["image_ids"] == image
+        box = columns["boxes"][mine].astype(np.float32)
         box[:, 2:] += box[:, :2]
-        return torch.from_numpy(box), torch.from_numpy(columns["label"][mine])
+        return torch.from_numpy(box), torch.from_numpy(columns["labels"][mine])
 
     images = []
-    for image in range(1, int(found["image"].max()) + 1):
+    for image in range(1, int(found["image_ids"].max()) + 1):
         boxes, labels = rows(found, image)
-        scores = torch.from_numpy(found["score"][found["image"] == image].astype(np.float32))
+        scores = torch.from_numpy(found["scores"][found["image_ids"] == image].astype(np.float32))
         images.append(Image(image, boxes, scores, labels, *rows(there, image)))
     return images
 

@@ -56,11 +56,11 @@ def _write(folder: Path) -> None:
     workload = generate(num_images=5000, per_image=100, num_classes=80, truths_per_image=7.3, size=float(HEIGHT))
     random = np.random.default_rng(1)
     truth, detection = workload.truth, workload.detection
-    shape = random.normal(0, 0.12, (len(truth["label"]), 4, 2))
-    outlines = _outlines(truth["box"], shape, 32, 0.02, random)
+    shape = random.normal(0, 0.12, (len(truth["labels"]), 4, 2))
+    outlines = _outlines(truth["boxes"], shape, 32, 0.02, random)
     _write_truths(folder / "truths.json", workload, outlines)
     near = _shapes_near(workload, shape, random)
-    _write_detections(folder / "detections.json", detection, _outlines(detection["box"], near, 64, 0.03, random))
+    _write_detections(folder / "detections.json", detection, _outlines(detection["boxes"], near, 64, 0.03, random))
 
 
 def _outlines(box: Any, shape: Any, num: int, noise: float, random: np.random.Generator) -> Any:
@@ -79,15 +79,15 @@ def _outlines(box: Any, shape: Any, num: int, noise: float, random: np.random.Ge
 def _shapes_near(workload: Any, shape: Any, random: np.random.Generator) -> Any:
     """The waves of detections: those of the truth that is nearest, where one is near."""
     truth, detection = workload.truth, workload.detection
-    waves = random.normal(0, 0.12, (len(detection["label"]), 4, 2))
-    start = np.searchsorted(truth["image"], np.arange(1, workload.num_images + 2))
+    waves = random.normal(0, 0.12, (len(detection["labels"]), 4, 2))
+    start = np.searchsorted(truth["image_ids"], np.arange(1, workload.num_images + 2))
     for image in range(workload.num_images):
         first, last = start[image], start[image + 1]
         rows = slice(image * 100, (image + 1) * 100)
         if first == last:
             continue
-        box = detection["box"][rows]
-        distance = np.abs(box[:, None] - truth["box"][None, first:last]).sum(-1)
+        box = detection["boxes"][rows]
+        distance = np.abs(box[:, None] - truth["boxes"][None, first:last]).sum(-1)
         is_near = distance.min(1) < 0.6 * (box[:, 2] + box[:, 3])
         waves[rows][is_near] = shape[first + distance.argmin(1)[is_near]] + random.normal(
             0, 0.02, (is_near.sum(), 4, 2)
@@ -101,7 +101,7 @@ def _write_truths(path: Path, workload: Any, outlines: Any) -> None:
 
     truth = workload.truth
     masks = Masks.from_polygons(outlines[:, None], (HEIGHT, WIDTH))
-    columns = (truth[key].tolist() for key in ("image", "label", "ignore"))
+    columns = (truth[key].tolist() for key in ("image_ids", "labels", "ignore"))
     boxes, areas = masks.runs.box.tolist(), masks.runs.area.tolist()
     annotations = []
     for row, (image, label, is_crowd) in enumerate(zip(*columns, strict=True)):
@@ -125,7 +125,7 @@ def _write_detections(path: Path, detection: Mapping[str, Any], outlines: Any) -
     from boxscore.data import Masks
 
     masks = Masks.from_polygons(outlines[:, None], (HEIGHT, WIDTH))
-    columns = (detection[key].tolist() for key in ("image", "label", "score"))
+    columns = (detection[key].tolist() for key in ("image_ids", "labels", "scores"))
     rows = zip(*columns, masks.runs.box.tolist(), masks.rle(), strict=True)
     with path.open("w") as file:
         file.write("[")
@@ -235,15 +235,15 @@ def run_stream(tool: str, folder: Path) -> dict[str, Any]:
 
 def _streamed(detections: Any, truths: Any, image: int) -> tuple[dict[str, Any], dict[str, Any]]:
     """One image as a detector and a loader give it; of the detections every fifth, so that their pixels fit."""
-    rows, truth_rows = np.flatnonzero(detections.image == image)[::5], np.flatnonzero(truths.image == image)
+    rows, truth_rows = np.flatnonzero(detections.image_ids == image)[::5], np.flatnonzero(truths.image_ids == image)
 
     def pixels(masks: Any, chosen: Any) -> Any:
         stacked = [masks.pixels(int(row)) for row in chosen]
         return np.array(stacked, bool).reshape(len(chosen), HEIGHT, WIDTH)
 
-    pred = {"masks": pixels(detections.mask, rows), "scores": detections.score[rows].astype(np.float32)}
-    target = {"masks": pixels(truths.mask, truth_rows), "iscrowd": truths.ignore[truth_rows].astype(np.int64)}
-    return pred | {"labels": detections.label[rows]}, target | {"labels": truths.label[truth_rows]}
+    pred = {"masks": pixels(detections.masks, rows), "scores": detections.scores[rows].astype(np.float32)}
+    target = {"masks": pixels(truths.masks, truth_rows), "iscrowd": truths.ignore[truth_rows].astype(np.int64)}
+    return pred | {"labels": detections.labels[rows]}, target | {"labels": truths.labels[truth_rows]}
 
 
 def run_functions(folder: Path) -> dict[str, Any]:

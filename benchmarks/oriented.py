@@ -52,7 +52,7 @@ def _write(
     folder.mkdir(parents=True, exist_ok=True)
     random = np.random.default_rng(seed)
     num = num_images * per_image
-    truth = {"image": np.repeat(np.arange(1, num_images + 1), per_image), "label": _labels(num, random)}
+    truth = {"image_ids": np.repeat(np.arange(1, num_images + 1), per_image), "labels": _labels(num, random)}
     truth |= {"obb": _boxes(num, random), "ignore": random.random(num) < 0.01}
     found = _detections(truth, num_images, num_stray, random)
     for key, columns in (("truths", truth), ("detections", found)):
@@ -80,22 +80,22 @@ def _detections(
     truth: Mapping[str, Any], num_images: int, num_stray: int, random: np.random.Generator
 ) -> dict[str, Any]:
     """Nine of ten truths, moved and turned a little, one of ten with another label; and boxes anywhere."""
-    rows = np.flatnonzero(random.random(len(truth["label"])) < 0.9)
+    rows = np.flatnonzero(random.random(len(truth["labels"])) < 0.9)
     near = truth["obb"][rows].copy()
     noise = np.exp(random.normal(0, 0.6, (len(rows), 1)))
     near[:, :2] += random.normal(0, 0.06, (len(rows), 2)) * noise * near[:, 2:4].min(1, keepdims=True)
     near[:, 2:4] *= np.exp(random.normal(0, 0.06, (len(rows), 2)) * noise)
     near[:, 4:] += random.normal(0, 0.04, (len(rows), 1)) * noise
     is_wrong = random.random(len(rows)) < 0.1
-    label = np.where(is_wrong, _labels(len(rows), random), truth["label"][rows])
+    label = np.where(is_wrong, _labels(len(rows), random), truth["labels"][rows])
     num = num_images * num_stray
-    image = np.concatenate([truth["image"][rows], np.repeat(np.arange(1, num_images + 1), num_stray)])
+    image = np.concatenate([truth["image_ids"][rows], np.repeat(np.arange(1, num_images + 1), num_stray)])
     score = np.concatenate([random.beta(3, 2, len(rows)) / (1 + 0.2 * noise[:, 0]), random.beta(1, 5, num)])
     order = np.argsort(image, kind="stable")
     columns = {
-        "image": image,
-        "label": np.concatenate([label, _labels(num, random)]),
-        "score": score.round(5),
+        "image_ids": image,
+        "labels": np.concatenate([label, _labels(num, random)]),
+        "scores": score.round(5),
         "obb": np.concatenate([near, _boxes(num, random)]).round(3),
     }
     return {key: column[order] for key, column in columns.items()}
@@ -126,10 +126,10 @@ def _as_obb(obb: Any) -> list[dict[str, Any]]:
 def _write_json(path: Path, columns: Mapping[str, Any], shape: Callable[[Any], Any], num_images: int) -> None:
     """A dataset, or results if there are scores."""
     shapes = shape(columns["obb"])
-    named = zip(columns["image"].tolist(), columns["label"].tolist(), shapes, strict=True)
+    named = zip(columns["image_ids"].tolist(), columns["labels"].tolist(), shapes, strict=True)
     rows = [{"image_id": image, "category_id": label} | each for image, label, each in named]
-    if "score" in columns:
-        scores = columns["score"].tolist()
+    if "scores" in columns:
+        scores = columns["scores"].tolist()
         path.write_text(json.dumps([row | {"score": score} for row, score in zip(rows, scores, strict=True)]))
         return
     areas, ignored = (columns["obb"][:, 2] * columns["obb"][:, 3]).tolist(), columns["ignore"].tolist()
@@ -164,7 +164,7 @@ def _load(tool: str, folder: Path) -> Any:
     sides: dict[str, dict[str, Any]] = {"detection": {}, "truth": {}}
     for name, column in columns.items():
         side, key = name.split("_")
-        sides[side] |= {"box" if key == "obb" else key: column}
+        sides[side] |= {"boxes" if key == "obb" else key: column}
     return sides["detection"], sides["truth"]
 
 

@@ -35,9 +35,12 @@ def batches(num_detections: int) -> Iterator[tuple[boxscore.Detections, boxscore
     workload = coco_val_like(num_images)
     random = np.random.default_rng(0)
     for first in range(0, num_detections // PER_IMAGE, num_images):
-        noise = random.random(len(workload.detection["score"]))
-        moved = {"image": workload.detection["image"] + first, "score": workload.detection["score"] * 0.9 + noise * 0.1}
-        truth = dict(workload.truth) | {"image": workload.truth["image"] + first}
+        noise = random.random(len(workload.detection["scores"]))
+        moved = {
+            "image_ids": workload.detection["image_ids"] + first,
+            "scores": workload.detection["scores"] * 0.9 + noise * 0.1,
+        }
+        truth = dict(workload.truth) | {"image_ids": workload.truth["image_ids"] + first}
         yield (
             boxscore.Detections(**dict(workload.detection) | moved, box_format="xywh"),
             boxscore.Truths(**truth, box_format="xywh"),

@@ -35,8 +35,8 @@ def _as_tensors(detections: Detections, truths: Truths) -> tuple[Detections, Tru
     """The same columns as tensors in host memory."""
     import torch
 
-    ours = {name: torch.asarray(getattr(detections, name)) for name in ("image", "label", "score", "box")}
-    theirs = {name: torch.asarray(getattr(truths, name)) for name in ("image", "label", "box", "ignore")}
+    ours = {name: torch.asarray(getattr(detections, name)) for name in ("image_ids", "labels", "scores", "boxes")}
+    theirs = {name: torch.asarray(getattr(truths, name)) for name in ("image_ids", "labels", "boxes", "ignore")}
     names = truths.names_by_label
     return (
         Detections(**ours, box_format=detections.box_format),

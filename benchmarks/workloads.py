@@ -53,15 +53,15 @@ def generate(
     score = np.where(is_near, random.beta(3, 2, num_found), random.beta(1, 6, num_found))
     return Workload(
         detection={
-            "image": image,
-            "label": np.where(is_right, label[near], random.integers(1, num_classes + 1, num_found)),
-            "score": np.round(score, 5),
-            "box": np.round(np.where(is_near[:, None], shifted, stray), 2),
+            "image_ids": image,
+            "labels": np.where(is_right, label[near], random.integers(1, num_classes + 1, num_found)),
+            "scores": np.round(score, 5),
+            "boxes": np.round(np.where(is_near[:, None], shifted, stray), 2),
         },
         truth={
-            "image": np.repeat(np.arange(1, num_images + 1), counts),
-            "label": label,
-            "box": box,
+            "image_ids": np.repeat(np.arange(1, num_images + 1), counts),
+            "labels": label,
+            "boxes": box,
             "ignore": random.random(num_truths) < 0.012,
             "area": box[:, 2] * box[:, 3],
         },
@@ -94,16 +94,16 @@ def val2017() -> Workload:
 
     def columns(rows: list[dict[str, Any]]) -> dict[str, Any]:
         return {
-            "image": np.searchsorted(images, [row["image_id"] for row in rows]) + 1,
-            "label": np.searchsorted(classes, [row["category_id"] for row in rows]) + 1,
-            "box": np.array([row["bbox"] for row in rows], float),
+            "image_ids": np.searchsorted(images, [row["image_id"] for row in rows]) + 1,
+            "labels": np.searchsorted(classes, [row["category_id"] for row in rows]) + 1,
+            "boxes": np.array([row["bbox"] for row in rows], float),
         }
 
     truth = columns(annotations) | {
         "ignore": np.array([row["iscrowd"] for row in annotations], bool),
         "area": np.array([row["area"] for row in annotations], float),
     }
-    found = columns(results) | {"score": np.array([row["score"] for row in results])}
+    found = columns(results) | {"scores": np.array([row["score"] for row in results])}
     return Workload(detection=found, truth=truth, num_images=len(images), num_classes=len(classes))
 
 
@@ -145,7 +145,7 @@ def _write(folder: Path, name: str, is_with_results: bool) -> None:
         np.savez(folder / "columns.npz", **found, **there)
     if is_with_results and not (folder / "detections.json").exists():
         detection, _ = load(folder)
-        columns = (detection[key].tolist() for key in ("image", "label", "box", "score"))
+        columns = (detection[key].tolist() for key in ("image_ids", "labels", "boxes", "scores"))
         rows = (
             f'{{"image_id": {image}, "category_id": {label}, "bbox": {box}, "score": {score}}}'
             for image, label, box, score in zip(*columns, strict=True)
@@ -156,7 +156,7 @@ def _write(folder: Path, name: str, is_with_results: bool) -> None:
 def write_truths(workload: Workload, path: Path) -> None:
     """The truths as a COCO dataset."""
     truth = workload.truth
-    columns = (truth[key].tolist() for key in ("image", "label", "box", "area", "ignore"))
+    columns = (truth[key].tolist() for key in ("image_ids", "labels", "boxes", "area", "ignore"))
     annotations = [
         {"id": row + 1, "image_id": image, "category_id": label, "bbox": box, "area": area, "iscrowd": int(ignore)}
         for row, (image, label, box, area, ignore) in enumerate(zip(*columns, strict=True))

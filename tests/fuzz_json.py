@@ -15,13 +15,13 @@ from tests.support.coco_writer import check_case
 def main(seconds: float, seed: int) -> None:
     """Cases from a seed on, until time is up."""
     end = time.monotonic() + seconds
-    first, num_fine = seed, 0
+    first, num_valid = seed, 0
     while time.monotonic() < end:
         # Said beforehand: a crash says nothing.
         print(f"seed {seed}", end="\r", file=sys.stderr, flush=True)
-        num_fine += check_case(seed)
+        num_valid += check_case(seed)
         seed += 1
-    print(f"{seed - first} documents, {num_fine} of them fine, nothing found")
+    print(f"{seed - first} documents, {num_valid} of them fine, nothing found")
 
 
 if __name__ == "__main__":

@@ -67,11 +67,14 @@ def check_case(seed: int) -> None:
     protocol = random_protocol(random)
     real = str(random.choice(["float32", "float64"]))
     spread = int(random.choice([1, 1000, 10**10]))
-    found = scene.detection | {"box": scene.detection["box"].astype(real), "image": scene.detection["image"] * spread}
-    there = scene.truth | {"image": scene.truth["image"] * spread}
+    found = scene.detection | {
+        "boxes": scene.detection["boxes"].astype(real),
+        "image_ids": scene.detection["image_ids"] * spread,
+    }
+    there = scene.truth | {"image_ids": scene.truth["image_ids"] * spread}
     if random.random() < 0.3:
         there.pop("ignore")
-        there["kind"] = random.integers(0, 4, there["label"].size)
+        there["kind"] = random.integers(0, 4, there["labels"].size)
 
     def columns(is_found: Any, is_there: Any) -> tuple[Detections, Truths]:
         detections = Detections(**{n: c[is_found] for n, c in found.items()}, box_format="xywh")
@@ -86,7 +89,9 @@ def check_case(seed: int) -> None:
     assert_same(result, boxscore.finish(expected, "parallel"))
 
     halves = [
-        boxscore.match(*columns(found["image"] // spread % 2 == odd, there["image"] // spread % 2 == odd), protocol)
+        boxscore.match(
+            *columns(found["image_ids"] // spread % 2 == odd, there["image_ids"] // spread % 2 == odd), protocol
+        )
         for odd in (1, 0)
     ]
     assert_same(boxscore.finish(halves[0].merge(halves[1])), result)

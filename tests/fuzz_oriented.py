@@ -25,7 +25,7 @@ NUM = 20_000
 def check_round(seed: int) -> float:
     """The largest difference from shapely among the pairs of a seed."""
     corners = random_pairs(seed, NUM)
-    one, other = (OrientedBoxes(box=each) for each in corners)
+    one, other = (OrientedBoxes(boxes=each) for each in corners)
     rows = np.arange(NUM)[:, None]
     columns, truth_columns = (each.gatherer(OBB, np.zeros(0))(rows) for each in (one, other))
     iou = OrientedBoxes.pairwise(columns, truth_columns, np.zeros((NUM, 1), bool), OBB)[:, 0, 0]

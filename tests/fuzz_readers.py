@@ -42,8 +42,10 @@ MEMORY = 2 << 30
 Files = dict[str, bytes]
 
 KNOWN: dict[str, Any] = {"image_names": {0: "a.jpg", 1: "b.jpg"}, "class_names": ["cat", "dog"]}
-TRUTHS = Truths(image=[0, 1], label=[0, 1], box=[[0, 0, 9, 9]] * 2, image_sizes={0: (100, 100), 1: (100, 100)}, **KNOWN)
-FOUND = boxscore.Detections(image=[0, 1], label=[0, 1], score=[0.9, 0.8], box=[[0, 0, 9, 9]] * 2)
+TRUTHS = Truths(
+    image_ids=[0, 1], labels=[0, 1], boxes=[[0, 0, 9, 9]] * 2, image_sizes={0: (100, 100), 1: (100, 100)}, **KNOWN
+)
+FOUND = boxscore.Detections(image_ids=[0, 1], labels=[0, 1], scores=[0.9, 0.8], boxes=[[0, 0, 9, 9]] * 2)
 
 CVAT = """<?xml version="1.0"?><annotations><meta><task><labels><label><name>cat</name></label></labels></task></meta>
 <image id="0" name="a.jpg" width="90" height="80"><box label="cat" xtl="1" ytl="2.5" xbr="8" ybr="9" rotation="30"/>
@@ -341,7 +343,7 @@ TREE["Subcategory"].append({"LabelName": "dog", "Part": [{"LabelName": "tail"}]}
 PERSON = {"tag": "person", "fbox": [1, 2, 3.5, 4], "vbox": [1, 2, 3, 4], "extra": {"ignore": 0}}
 CROWD = "".join(json.dumps({"ID": name, "width": 90, "height": 80, "gtboxes": [PERSON] * 2}) + "\n" for name in "ab")
 FOUND_CROWD = json.dumps({"ID": "a", "width": 9, "height": 8, "dtboxes": [{"box": [1, 2, 3.5, 4], "score": 0.5}]})
-PERSONS = Truths(image=[0], label=[0], box=[[0, 0, 9, 9]], image_names={0: "a"}, class_names=["person"])
+PERSONS = Truths(image_ids=[0], labels=[0], boxes=[[0, 0, 9, 9]], image_names={0: "a"}, class_names=["person"])
 
 DOTA = texts(a_dot_txt="gsd:0.1\n0 0 9 0 9 9 0 9 ship 0\n", b_dot_txt="0 0 9 1 9 9 0 8 plane 1\n")
 
@@ -497,7 +499,7 @@ def main(seconds: float, seed: int, only: str | None) -> int:
     limit_memory()
     end = time.monotonic() + seconds
     found: dict[str, str] = {}
-    num = num_fine = 0
+    num = num_valid = 0
     while time.monotonic() < end:
         name = names[num % len(names)]
         if num and num % len(names) == 0:
@@ -506,7 +508,7 @@ def main(seconds: float, seed: int, only: str | None) -> int:
         print(f"{name} {seed}\033[K", end="\r", file=sys.stderr, flush=True)
         faulthandler.dump_traceback_later(SECONDS, exit=True)
         try:
-            num_fine += check_case(name, seed)
+            num_valid += check_case(name, seed)
         except Exception as error:
             last = traceback.extract_tb(error.__traceback__)[-1]
             key = f"{name}: {type(error).__name__} in {Path(last.filename).name}:{last.lineno}"
@@ -515,7 +517,7 @@ def main(seconds: float, seed: int, only: str | None) -> int:
                 print(f"\n{key}\n{found[key]}\n{traceback.format_exc()}")
         faulthandler.cancel_dump_traceback_later()
         num += 1
-    print(f"{num} files of {len(names)} formats, {num_fine} of them fine, {len(found) or 'nothing'} found")
+    print(f"{num} files of {len(names)} formats, {num_valid} of them fine, {len(found) or 'nothing'} found")
     return 1 if found else 0
 
 

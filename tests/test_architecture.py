@@ -32,6 +32,7 @@ LAYERS = [
     "engines",
     "pipeline",
     "formats",
+    "inputs",
     "dropin",
     "checks",
     "training",
@@ -40,7 +41,7 @@ LAYERS = [
     "report",
     "cli",
 ]
-"""The packages, and the module `pipeline`: each may import those above it."""
+"""The packages, and the modules `pipeline` and `inputs`: each may import those above it."""
 
 ENTRANCES = {
     *("coco", "lvis", "faster_coco_eval", "torchvision", "torchmetrics", "huggingface"),
@@ -138,10 +139,6 @@ HOMES = {
         {"core/platform/pairwise_sum.h", "boxscore/data/geometry/keypoints.py"},
     ),
     "means over classes": (r"pairwise_sum_by\(num_defined", {"core/curves/average.h"}),
-    "reading of dicts": (
-        r"""(\w\[|\.get\()["'](boxes|labels|scores)["']""",
-        {"boxscore/data/batches.py", "boxscore/training/huggingface.py"},  # the latter: labels of Transformers' models
-    ),
     "reduce by class": (
         r"\b(build_range|can_finish_together)\(",
         {"boxscore/engines/native/compiled_engine.py", "boxscore/engines/map_reduce.py"},
@@ -163,9 +160,7 @@ def sources() -> dict[str, str]:
 def test_a_formula_has_one_home(formula: str) -> None:
     """And the twins that the other engines need; a second home fails, and so does a home that is gone."""
     pattern, homes = HOMES[formula]
-    scope = ("boxscore/dropin/", "boxscore/formats/", "boxscore/report/", "boxscore/cli/") if "dicts" in formula else ()
-    found = {name for name, code in sources().items() if re.search(pattern, code) and not name.startswith(scope or "-")}
-    assert found == homes
+    assert {name for name, code in sources().items() if re.search(pattern, code)} == homes
 
 
 def test_no_mean_is_taken_in_python_on_the_way_to_a_number() -> None:
@@ -243,7 +238,7 @@ def test_no_two_modules_have_one_name() -> None:
     assert [name for name, count in Counter(path.stem for path in modules).items() if count > 1] == []
     packages = {path.parent.name: path.parent for path in SOURCE.rglob("__init__.py") if path.parent != SOURCE}
     assert all(path.parent == packages.get(path.stem, path.parent) for path in modules)
-    assert {path.stem for path in SOURCE.glob("*.py")} == {"__init__", "__main__", "pipeline"} | ENTRANCES
+    assert {path.stem for path in SOURCE.glob("*.py")} == {"__init__", "__main__", "pipeline", "inputs"} | ENTRANCES
 
 
 def test_tests_share_through_support_alone() -> None:
@@ -319,8 +314,8 @@ def test_what_only_a_method_needs_is_imported_by_it() -> None:
     """Who trains a model and asks for its mAP waits for no analysis, no chart and no export."""
     code = """
 import json, sys, boxscore
-found = boxscore.Detections(image=[0], label=[1], score=[0.9], box=[[0, 0, 9, 9]])
-truths = boxscore.Truths(image=[0], label=[1], box=[[0, 0, 9, 9]])
+found = boxscore.Detections(image_ids=[0], labels=[1], scores=[0.9], boxes=[[0, 0, 9, 9]])
+truths = boxscore.Truths(image_ids=[0], labels=[1], boxes=[[0, 0, 9, 9]])
 str(boxscore.evaluate(found, truths).to_dict()), boxscore.MeanAveragePrecision()
 print(json.dumps([name for name in sys.modules if name.startswith("boxscore.")]))
 """
@@ -335,16 +330,16 @@ def without_x64() -> dict[str, Any]:
     found: dict[str, Any] = run("""
 import json, numpy as np, jax.numpy as jnp, boxscore
 box = np.array([[0, 0, 10, 10], [0, 1, 10, 11], [20, 20, 30, 30]])
-plain = dict(image=[0, 0, 0], label=[1, 1, 1], score=[0.9, 0.8, 0.7])
-truths = boxscore.Truths(image=[0, 0], label=[1, 1], box=[[0, 0, 10, 10], [0, 4, 10, 14]])
+plain = dict(image_ids=[0, 0, 0], labels=[1, 1, 1], scores=[0.9, 0.8, 0.7])
+truths = boxscore.Truths(image_ids=[0, 0], labels=[1, 1], boxes=[[0, 0, 10, 10], [0, 4, 10, 14]])
 found = {name: jnp.asarray(value) for name, value in plain.items()}
-result = boxscore.evaluate(boxscore.Detections(**found, box=jnp.asarray(box)), truths, engine="parallel")
-expected = boxscore.evaluate(boxscore.Detections(**plain, box=box), truths)
+result = boxscore.evaluate(boxscore.Detections(**found, boxes=jnp.asarray(box)), truths, engine="parallel")
+expected = boxscore.evaluate(boxscore.Detections(**plain, boxes=box), truths)
 
 near = boxscore.Detections(
-    image=[0, 0], label=[1, 1], score=[0.1, 0.1 + 1e-9], box=jnp.asarray([[50, 50, 60, 60], [0, 0, 10, 10]])
+    image_ids=[0, 0], labels=[1, 1], scores=[0.1, 0.1 + 1e-9], boxes=jnp.asarray([[50, 50, 60, 60], [0, 0, 10, 10]])
 )
-one = boxscore.Truths(image=[0], label=[1], box=[[0, 0, 10, 10]])
+one = boxscore.Truths(image_ids=[0], labels=[1], boxes=[[0, 0, 10, 10]])
 print(json.dumps({
     "dtypes": [result.iou_dtype, expected.iou_dtype],
     "numbers": [result["map"], result["map_50"]],
@@ -409,7 +404,7 @@ def test_names_say_their_axes() -> None:
         for protocol in ("coco", "paper"):
             boxscore.evaluate(scene.detections, scene.truths, protocol, "parallel")
             parallel.match_batch(found, truths, boxscore.Protocol.named(protocol), box_format="xywh")
-        parallel.discard_overlapping(found.box, found.score, 0.5, label=found.label, box_format="xywh")
+        parallel.discard_overlapping(found.boxes, found.scores, 0.5, label=found.labels, box_format="xywh")
     finally:
         sys.settrace(None)
     assert len(seen) > 60, "the kernels ran under the trace"

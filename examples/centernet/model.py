@@ -89,9 +89,9 @@ def loss_of(maps: Maps, truths: PaddedTruths) -> torch.Tensor:
     Difficult truths are learned like others; only dummies are left out.
     """
     num_images, num_classes, height, width = maps.heat.shape
-    is_real_NG = truths.label >= 0
-    size_NG2 = (truths.box[..., 2:] - truths.box[..., :2] + 1) / STRIDE
-    middle_NG2 = (truths.box[..., 2:] + truths.box[..., :2] + 1) / (2 * STRIDE)
+    is_real_NG = truths.labels >= 0
+    size_NG2 = (truths.boxes[..., 2:] - truths.boxes[..., :2] + 1) / STRIDE
+    middle_NG2 = (truths.boxes[..., 2:] + truths.boxes[..., :2] + 1) / (2 * STRIDE)
     cell_NG2 = torch.minimum(middle_NG2.long(), torch.tensor([width - 1, height - 1]))
 
     # A bump around each middle, as wide as its object; where bumps of a class meet, the higher one counts.
@@ -100,7 +100,7 @@ def loss_of(maps: Maps, truths: PaddedTruths) -> torch.Tensor:
     across_NGW = -(((x_W - cell_NG2[..., :1]) / deviation_NG2[..., :1]) ** 2) / 2
     down_NGH = -(((y_H - cell_NG2[..., 1:]) / deviation_NG2[..., 1:]) ** 2) / 2
     bump_NGHW = torch.exp(down_NGH[..., :, None] + across_NGW[..., None, :]) * is_real_NG[..., None, None]
-    is_class_NGK = functional.one_hot(truths.label.clamp(min=0), num_classes).bool()
+    is_class_NGK = functional.one_hot(truths.labels.clamp(min=0), num_classes).bool()
     goal_NKHW = (bump_NGHW[:, :, None] * is_class_NGK[..., None, None]).amax(dim=1)
 
     heat = maps.heat.float()

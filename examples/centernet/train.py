@@ -149,8 +149,8 @@ def validate(model: CenterNet, validation: Sequence[Batch]) -> Validation:
     for image, truths in validation:
         found = detect(model, image)
         before = time.perf_counter()
-        preds = {"boxes": found.box, "labels": found.label, "scores": found.score, "discarded": found.discarded}
-        metric.update(preds, {"boxes": truths.box, "labels": truths.label, "difficult": truths.ignore})
+        preds = {"boxes": found.boxes, "labels": found.labels, "scores": found.scores, "discarded": found.discarded}
+        metric.update(preds, {"boxes": truths.boxes, "labels": truths.labels, "difficult": truths.ignore})
         metric_seconds += time.perf_counter() - before
     before = time.perf_counter()
     result = metric.compute()
@@ -162,20 +162,20 @@ def detect(model: CenterNet, image: torch.Tensor) -> PaddedDetections:
     """The detections of a batch, the unlikely ones discarded."""
     with torch.inference_mode():
         found = decode(model(image), NUM_DETECTIONS)
-        return found._replace(discarded=discard_below(found.score, LEAST_SCORE, discarded=found.discarded))
+        return found._replace(discarded=discard_below(found.scores, LEAST_SCORE, discarded=found.discarded))
 
 
 def compare(model: CenterNet, validation: Sequence[Batch]) -> None:
     """Print the paper's comparison: verdicts of ours (P) and of the sequential method (S), and the seconds of each."""
     found = [detect(model, image) for image, _ in validation]
     there = [truths for _, truths in validation]
-    columns = ("box", "label", "score", "discarded")
+    columns = ("boxes", "labels", "scores", "discarded")
     detections = boxscore.Detections.from_padded(
         **{name: torch.cat([getattr(batch, name) for batch in found]) for name in columns}
     )
     truths = boxscore.Truths.from_padded(
-        box=torch.cat([each.box for each in there]),
-        label=torch.cat([each.label for each in there]),
+        boxes=torch.cat([each.boxes for each in there]),
+        labels=torch.cat([each.labels for each in there]),
         ignore=torch.cat([each.ignore for each in there]),
         class_names=CLASSES,
     )

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from boxscore.formats import read_truths as read_truths
     from boxscore.formats import write_detections as write_detections
     from boxscore.formats import write_truths as write_truths
-    from boxscore.pipeline import evaluate as evaluate
+    from boxscore.inputs import evaluate as evaluate
     from boxscore.pipeline import finish as finish
     from boxscore.pipeline import load_result as load_result
     from boxscore.pipeline import match as match
@@ -37,8 +37,9 @@ __all__, __getattr__, __dir__ = lazy_names(
         "data.dataset": "Detections Truths",
         "dropin.patch": "patch_faster_coco_eval patch_pycocotools",
         "engines.parallel.loading": "collate_truths",
+        "inputs": "evaluate",
         "formats": "read_detections read_truths write_detections write_truths",
-        "pipeline": "evaluate finish load_result match",
+        "pipeline": "finish load_result match",
         "protocol.protocol": "Protocol",
         "result.result": "Result",
         "result.tally": "Tally",

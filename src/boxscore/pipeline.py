@@ -35,7 +35,7 @@ class Engine(NamedTuple):
 ENGINES = ("native", "parallel", "sequential")
 
 
-def evaluate(
+def evaluate_columns(
     detections: Detections,
     truths: Truths,
     protocol: ProtocolLike = "coco",
@@ -43,31 +43,7 @@ def evaluate(
     *,
     threads: int | None = None,
 ) -> Result:
-    """Evaluate `detections` against `truths` under a protocol.
-
-    Inputs may be empty: without truths every number is NaN, without detections 0.
-
-    Args:
-        detections: The detections of all images.
-        truths: The truths of all images.
-        protocol: "coco", "voc2007", "voc2012", "paper", "coco_keypoints", … or a `Protocol`. A name compares the shapes
-            that both sides have, boxes if they have several. The `iou_type` of a `Protocol` names the similarity:
-            "bbox", "segm", "boundary", "keypoints", "obb" or "probiou".
-        engine: "native" is C++ for arrays in host memory; "parallel" works on any array library, on its device;
-            "sequential" is the textbook loop, slow. "auto" takes "native" for data in host memory, else "parallel".
-        threads: Number of threads of "native". Default: BOXSCORE_THREADS, else all cores that this process may use, at
-            most OMP_NUM_THREADS. Any number gives the same bits.
-
-    Returns:
-        The numbers by name, with curves and verdicts.
-
-    >>> from boxscore import Detections, Truths
-    >>> truths = Truths(image=[0, 0], label=[1, 1], box=[[0, 0, 10, 10], [20, 20, 10, 10]], box_format="xywh")
-    >>> detections = Detections(image=[0], label=[1], score=[0.9], box=[[0, 0, 10, 9]], box_format="xywh")
-    >>> result = evaluate(detections, truths)  # one of two found, with IoU 0.9
-    >>> round(result["map_50"], 4), result["mar_100"]
-    (0.505, 0.45)
-    """
+    """Evaluate columns, as `evaluate` does."""
     check_sides(detections, truths)
     rules = protocol_for(protocol, detections, truths)
     inputs = Inputs(*prepare(detections, truths, rules))
@@ -106,8 +82,8 @@ def match(
         The verdict of every detection.
 
     >>> from boxscore import Detections, Truths
-    >>> truths = Truths(image=[0, 0], label=[1, 1], box=[[20, 20, 30, 30], [0, 0, 10, 10]])
-    >>> detections = Detections(image=[0, 0], label=[1, 1], score=[0.7, 0.9], box=[[0, 0, 9, 9], [0, 0, 10, 9]])
+    >>> truths = Truths(image_ids=[0, 0], labels=[1, 1], boxes=[[20, 20, 30, 30], [0, 0, 10, 10]])
+    >>> detections = Detections(image_ids=[0, 0], labels=[1, 1], scores=[0.7, 0.9], boxes=[[0, 0, 9, 9], [0, 0, 10, 9]])
     >>> tally = match(detections, truths, "voc2012", trace=True)
     >>> tally.verdict.tolist(), tally.row.tolist(), tally.taken.tolist(), tally.taken_similarity.tolist()
     ([[[2]], [[1]]], [1, 0], [1, -1], [0.9090909090909091, nan])
@@ -118,7 +94,7 @@ def match(
     inputs = Inputs(prepared.detections, prepared.truths)
     tally = _match(*_sides_for_engine(inputs, rules, engine), rules, threads, is_traced=trace)
     if trace and rules.class_agnostic:
-        tally = tally.traced_to(*(pooled_order(to_numpy(side.label)) for side in inputs))
+        tally = tally.traced_to(*(pooled_order(to_numpy(side.labels)) for side in inputs))
     return tally.traced_to(prepared.row, prepared.truth_row) if trace else tally
 
 
@@ -139,7 +115,7 @@ def _sides_for_engine(inputs: Inputs, protocol: Protocol, engine: str) -> tuple[
         engine = "native" if all(map(is_in_host_memory, arrays)) else "parallel"
     _check_engine(engine)
     if (names := truths.names_by_label) is not None:
-        check_labels_are_named(detections.label, names)
+        check_labels_are_named(detections.labels, names)
     return engine, Inputs(pooled(detections), pooled(truths)) if protocol.class_agnostic else inputs
 
 
@@ -148,14 +124,14 @@ def _match(engine: str, sides: Inputs, protocol: Protocol, threads: int | None, 
     tally = _engine(engine).match(detections, truths, protocol, num_threads(threads), is_traced)
     if protocol.class_groups:
         tally = replace(tally, class_groups=truths.class_groups)
-    if detections.invalid_image is not None:
-        tally = replace(tally, invalid_image=detections.invalid_image)
+    if detections.invalid_image_ids is not None:
+        tally = replace(tally, invalid_image=detections.invalid_image_ids)
     return _with_images(tally, detections, truths, num_threads(threads)) if protocol.extra_numbers else tally
 
 
 def _with_images(tally: Tally, detections: Detections, truths: Truths, threads: int) -> Tally:
     """Add the columns per image that extra numbers need."""
-    images = np.union1d(host_ids(detections.image), host_ids(truths.image))
+    images = np.union1d(host_ids(detections.image_ids), host_ids(truths.image_ids))
     jaccard = None
     if "ji" in tally.protocol.extra_numbers:
         jaccard = count_jaccard(detections, truths, images, tally.protocol, threads)
@@ -188,8 +164,8 @@ def finish(tally: Tally | Sequence[Tally], engine: EngineName = "auto", *, threa
         InputError: Tallies have different protocols, or an image in common.
 
     >>> from boxscore import Detections, Truths
-    >>> truths = [Truths(image=[i], label=[1], box=[[0, 0, 10, 10]]) for i in range(2)]
-    >>> detections = [Detections(image=[i], label=[1], score=[0.9], box=[[0, 0, 10, 9 - i]]) for i in range(2)]
+    >>> truths = [Truths(image_ids=[i], labels=[1], boxes=[[0, 0, 10, 10]]) for i in range(2)]
+    >>> detections = [Detections(image_ids=[i], labels=[1], scores=[0.9], boxes=[[0, 0, 10, 9 - i]]) for i in range(2)]
     >>> round(finish([match(*pair) for pair in zip(detections, truths)])["map"], 4)
     0.801
     """
@@ -222,8 +198,8 @@ def load_result(path: str | PathLike[str]) -> Result:
 
     >>> import tempfile
     >>> from boxscore import Detections, Truths, evaluate
-    >>> truths = Truths(image=[0], label=[1], box=[[0, 0, 10, 10]])
-    >>> result = evaluate(Detections(image=[0], label=[1], score=[0.9], box=[[0, 0, 10, 9]]), truths)
+    >>> truths = Truths(image_ids=[0], labels=[1], boxes=[[0, 0, 10, 10]])
+    >>> result = evaluate(Detections(image_ids=[0], labels=[1], scores=[0.9], boxes=[[0, 0, 10, 9]]), truths)
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     result.save(f"{folder}/runs/a/epoch_003.boxscore", step=3)
     ...     load_result(f"{folder}/runs/a/epoch_003.boxscore")["map"] == result["map"]
@@ -237,7 +213,7 @@ def load_result(path: str | PathLike[str]) -> Result:
 def finish_saved(tally: Tally, header: "Header | None") -> Result:
     """Compute the result of a saved tally, with the facts about its inputs from the header."""
     result = finish(tally)
-    return result if header is None else replace(result, num_given=header.num_given, stored=header.stored)
+    return result if header is None else replace(result, num_given=header.num_given, _stored=header.stored)
 
 
 def _as_tallies(tallies: Any) -> list[Tally]:

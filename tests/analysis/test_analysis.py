@@ -23,8 +23,8 @@ pytestmark = pytest.mark.native
 def ious_of(scene: Scene, protocol: Protocol) -> Any:
     """The IoU of all pairs, -1 for those of different images. Shape (D, G)."""
     found, truth = scene.detection, scene.truth
-    iou = pairwise_iou(found["box"][None], truth["box"][None], box_format="xywh", pixels=protocol.pixels)[0]
-    return np.where(found["image"][:, None] == truth["image"], iou, -1)
+    iou = pairwise_iou(found["boxes"][None], truth["boxes"][None], box_format="xywh", pixels=protocol.pixels)[0]
+    return np.where(found["image_ids"][:, None] == truth["image_ids"], iou, -1)
 
 
 @pytest.mark.parametrize("name", ["coco", "voc2012"])
@@ -33,11 +33,11 @@ def test_the_nearest_truths_are_those_of_plain_loops(name: str, seed: int) -> No
     """The first of the largest IoU, in the same class and in the others, among those that are there."""
     scene, random = random_scene(seed), np.random.default_rng(seed)
     protocol = Protocol.named(name).at()
-    is_asked = random.random(scene.detection["label"].size) < 0.8
-    is_there = random.random(scene.truth["label"].size) < 0.8
+    is_asked = random.random(scene.detection["labels"].size) < 0.8
+    is_there = random.random(scene.truth["labels"].size) < 0.8
     near = nearest(side(scene.detections, is_asked), side(scene.truths, is_there), protocol, 2)
     iou_DG = ious_of(scene, protocol)
-    is_own_DG = scene.detection["label"][:, None] == scene.truth["label"]
+    is_own_DG = scene.detection["labels"][:, None] == scene.truth["labels"]
     for row, iou, is_wanted in ((near.own, near.own_iou, is_own_DG), (near.other, near.other_iou, ~is_own_DG)):
         masked_DG = np.where(is_wanted & is_there & is_asked[:, None], iou_DG, 0)
         best = masked_DG.max(axis=1, initial=0)
@@ -51,12 +51,12 @@ def test_pairs_across_classes_are_those_of_plain_loops(name: str, seed: int) -> 
     """By falling score, of equal ones the first; the free truth of another class with the largest IoU."""
     scene = random_scene(seed)
     protocol = Protocol.named(name).at(0.3)
-    every, there = np.ones(scene.detection["label"].size, bool), np.ones(scene.truth["label"].size, bool)
+    every, there = np.ones(scene.detection["labels"].size, bool), np.ones(scene.truth["labels"].size, bool)
     found = side(scene.detections, every)
     taken = match_across(found, side(scene.truths, there), protocol, 2)
     expected, iou_DG = np.full(every.size, -1), ious_of(scene, protocol)
-    for d in np.argsort(-scene.detection["score"], kind="stable"):
-        is_open = there & (scene.truth["label"] != scene.detection["label"][d])
+    for d in np.argsort(-scene.detection["scores"], kind="stable"):
+        is_open = there & (scene.truth["labels"] != scene.detection["labels"][d])
         is_open &= iou_DG[d] > 0.3 if protocol.comparison == ">" else iou_DG[d] >= 0.3
         if is_open.any():
             expected[d] = np.where(is_open, iou_DG[d], -1).argmax()
@@ -68,17 +68,17 @@ def test_pairs_across_classes_are_those_of_plain_loops(name: str, seed: int) -> 
 def test_a_confusion_matrix_by_hand() -> None:
     """Two rounds: a class finds its own truths first, whatever the scores; then what is left meets other classes."""
     truths = Truths(
-        image=[0, 0, 0, 1, 1],
-        label=[1, 2, 1, 2, 2],
-        box=[[0, 0, 10, 10], [20, 0, 30, 10], [40, 0, 50, 10], [0, 0, 10, 10], [50, 50, 99, 99]],
+        image_ids=[0, 0, 0, 1, 1],
+        labels=[1, 2, 1, 2, 2],
+        boxes=[[0, 0, 10, 10], [20, 0, 30, 10], [40, 0, 50, 10], [0, 0, 10, 10], [50, 50, 99, 99]],
         ignore=[False, False, False, False, True],
         class_names={1: "cat", 2: "dog"},
     )
     detections = Detections(
-        image=[0, 0, 0, 0, 1, 1, 1],
-        label=[2, 1, 2, 1, 1, 2, 1],
-        score=[0.9, 0.5, 0.8, 0.7, 0.6, 0.5, 0.1],
-        box=[
+        image_ids=[0, 0, 0, 0, 1, 1, 1],
+        labels=[2, 1, 2, 1, 1, 2, 1],
+        scores=[0.9, 0.5, 0.8, 0.7, 0.6, 0.5, 0.1],
+        boxes=[
             [0, 0, 10, 10],  # a dog where the cat is; the cat below finds it
             [0, 0, 10, 9],  # the cat
             [40, 0, 50, 10],  # a dog where a cat is that no cat finds
@@ -133,8 +133,10 @@ def test_without_a_score_the_threshold_is_that_of_the_best_f1(result: boxscore.R
 def test_many_classes_print_their_largest_confusions() -> None:
     """A matrix of 13 classes is not for reading."""
     labels = np.arange(13)
-    truths = Truths(image=labels, label=labels, box=np.tile([0, 0, 10, 10], (13, 1)))
-    wrong = Detections(image=labels, label=np.where(labels == 4, 7, labels), score=np.full(13, 0.5), box=truths.box)
+    truths = Truths(image_ids=labels, labels=labels, boxes=np.tile([0, 0, 10, 10], (13, 1)))
+    wrong = Detections(
+        image_ids=labels, labels=np.where(labels == 4, 7, labels), scores=np.full(13, 0.5), boxes=truths.boxes
+    )
     lines = str(boxscore.evaluate(wrong, truths).confusion()).splitlines()
     assert lines[0].endswith("12 found as what they are, 1 as another class, 0 not found; 0 on background")
     assert lines[2:] == ["truth  found as  count", "-----  --------  -----", "4      7             1"]
@@ -142,12 +144,12 @@ def test_many_classes_print_their_largest_confusions() -> None:
 
 def test_operating_points_by_hand() -> None:
     """Four detections of one class, with two equal scores, and a class that finds nothing."""
-    truths = Truths(image=[0, 1, 2, 3], label=[1, 1, 1, 2], box=[[0, 0, 10, 10]] * 4)
+    truths = Truths(image_ids=[0, 1, 2, 3], labels=[1, 1, 1, 2], boxes=[[0, 0, 10, 10]] * 4)
     detections = Detections(
-        image=[0, 1, 9, 2, 8],
-        label=[1, 1, 1, 1, 1],
-        score=[0.9, 0.8, 0.8, 0.4, 0.2],
-        box=[[0, 0, 10, 10]] * 5,
+        image_ids=[0, 1, 9, 2, 8],
+        labels=[1, 1, 1, 1, 1],
+        scores=[0.9, 0.8, 0.8, 0.4, 0.2],
+        boxes=[[0, 0, 10, 10]] * 5,
     )
     result = boxscore.evaluate(detections, truths)
     points = result.operating_points()
@@ -190,9 +192,9 @@ def test_operating_points_are_those_of_trying_every_score() -> None:
 
 def test_calibration_by_hand() -> None:
     """Two bins: 0.5 is in the upper one, as is 1."""
-    truths = Truths(image=[0, 1, 2], label=[1, 1, 1], box=[[0, 0, 10, 10]] * 3)
+    truths = Truths(image_ids=[0, 1, 2], labels=[1, 1, 1], boxes=[[0, 0, 10, 10]] * 3)
     detections = Detections(
-        image=[0, 1, 7, 8, 9], label=[1] * 5, score=[1.0, 0.5, 0.75, 0.25, 0.0], box=[[0, 0, 10, 10]] * 5
+        image_ids=[0, 1, 7, 8, 9], labels=[1] * 5, scores=[1.0, 0.5, 0.75, 0.25, 0.0], boxes=[[0, 0, 10, 10]] * 5
     )
     calibration = boxscore.evaluate(detections, truths).calibration(bins=2)
     assert calibration.count.tolist() == [2, 3]
@@ -207,15 +209,15 @@ def test_calibration_by_hand() -> None:
 
 def test_a_calibrated_detector_has_no_calibration_error() -> None:
     """Three of four detections of score 0.75 are right."""
-    truths = Truths(image=[0, 1, 2], label=[1] * 3, box=[[0, 0, 10, 10]] * 3)
-    detections = Detections(image=[0, 1, 2, 3], label=[1] * 4, score=[0.75] * 4, box=[[0, 0, 10, 10]] * 4)
+    truths = Truths(image_ids=[0, 1, 2], labels=[1] * 3, boxes=[[0, 0, 10, 10]] * 3)
+    detections = Detections(image_ids=[0, 1, 2, 3], labels=[1] * 4, scores=[0.75] * 4, boxes=[[0, 0, 10, 10]] * 4)
     assert boxscore.evaluate(detections, truths).calibration().ece == 0
 
 
 def test_ignored_detections_are_not_calibrated() -> None:
     """Nor are they in the histogram of scores."""
-    truths = Truths(image=[0], label=[1], box=[[0, 0, 10, 10]], ignore=[True])
-    detections = Detections(image=[0, 1], label=[1, 1], score=[0.7, 0.2], box=[[0, 0, 10, 10]] * 2)
+    truths = Truths(image_ids=[0], labels=[1], boxes=[[0, 0, 10, 10]], ignore=[True])
+    detections = Detections(image_ids=[0, 1], labels=[1, 1], scores=[0.7, 0.2], boxes=[[0, 0, 10, 10]] * 2)
     result = boxscore.evaluate(detections, truths)
     assert result.calibration().count.sum() == 1
     assert (result.scores().num_true.sum(), result.scores().num_false.sum()) == (0, 1)
@@ -223,8 +225,8 @@ def test_ignored_detections_are_not_calibrated() -> None:
 
 def test_scores_that_are_no_probabilities() -> None:
     """Calibration refuses them; the histogram takes its range from them."""
-    truths = Truths(image=[0], label=[1], box=[[0, 0, 10, 10]])
-    detections = Detections(image=[0, 0], label=[1, 1], score=[3.5, -2.0], box=[[0, 0, 10, 10]] * 2)
+    truths = Truths(image_ids=[0], labels=[1], boxes=[[0, 0, 10, 10]])
+    detections = Detections(image_ids=[0, 0], labels=[1, 1], scores=[3.5, -2.0], boxes=[[0, 0, 10, 10]] * 2)
     result = boxscore.evaluate(detections, truths)
     with pytest.raises(InputError, match="calibration needs scores between 0 and 1; got"):
         result.calibration()
@@ -236,13 +238,13 @@ def test_scores_that_are_no_probabilities() -> None:
 def test_worst_images_by_hand() -> None:
     """Most errors first, of equal ones the lower id; names where there are any."""
     truths = Truths(
-        image=[3, 3, 5, 8],
-        label=[1] * 4,
-        box=[[0, 0, 10, 10], [50, 0, 60, 10], [0, 0, 10, 10], [0, 0, 10, 10]],
+        image_ids=[3, 3, 5, 8],
+        labels=[1] * 4,
+        boxes=[[0, 0, 10, 10], [50, 0, 60, 10], [0, 0, 10, 10], [0, 0, 10, 10]],
         image_names={3: "c.jpg", 5: "e.jpg", 8: "h.jpg"},
     )
     box = [[0, 0, 10, 10], *[[90, 90, 99, 99]] * 3, [0, 0, 10, 10]]
-    detections = Detections(image=[3, 5, 5, 5, 8], label=[1] * 5, score=[0.9] * 5, box=box)
+    detections = Detections(image_ids=[3, 5, 5, 5, 8], labels=[1] * 5, scores=[0.9] * 5, boxes=box)
     worst = boxscore.evaluate(detections, truths).worst_images(score=0.5)
     assert worst.name == ("e.jpg", "c.jpg", "h.jpg")
     assert worst.num_false.tolist() == [3, 0, 0]
@@ -264,7 +266,9 @@ def test_the_images_together_have_the_errors_of_all(seed: int) -> None:
 
 def test_all_of_it_is_plain_json(result: boxscore.Result) -> None:
     """Also of nothing, where all is undefined."""
-    nothing = boxscore.evaluate(Detections(image=[], label=[], score=[], box=[]), Truths(image=[], label=[], box=[]))
+    nothing = boxscore.evaluate(
+        Detections(image_ids=[], labels=[], scores=[], boxes=[]), Truths(image_ids=[], labels=[], boxes=[])
+    )
     for each in (result, nothing):
         for name in ("errors", "confusion", "calibration", "operating_points", "scores", "worst_images"):
             analysis = getattr(each, name)()

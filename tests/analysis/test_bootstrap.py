@@ -25,7 +25,7 @@ def test_a_resample_has_the_bits_of_repeated_images(name: str, average: str) -> 
     for seed in range(9):
         scene = random_scene(seed, num_images=1 + seed, most_detections=60)
         if seed % 3 == 0:
-            scene.detection["score"][:] = np.round(scene.detection["score"] * 3) / 3
+            scene.detection["scores"][:] = np.round(scene.detection["scores"] * 3) / 3
         for epsilon in (Protocol.named(name).precision_epsilon, 1e-15):
             protocol = Protocol.named(name, average=average, precision_epsilon=epsilon)
             assert_resamples_are_exact(scene, protocol, seed=seed)
@@ -117,12 +117,12 @@ def test_a_class_needs_truths_in_two_images(protocol: Any) -> None:
     """
     small, large = [0, 0, 9, 9], [0, 0, 99, 99]
     truths = Truths(
-        image=[1, 1, 1, 2, 3],
-        label=[0, 0, 1, 1, 0],
-        box=[small, large, large, large, large],
+        image_ids=[1, 1, 1, 2, 3],
+        labels=[0, 0, 1, 1, 0],
+        boxes=[small, large, large, large, large],
         ignore=[False, False, False, False, True],
     )
-    found = Detections(image=[1, 1, 3], label=[0, 1, 1], score=[0.9, 0.8, 0.7], box=[small, large, small])
+    found = Detections(image_ids=[1, 1, 3], labels=[0, 1, 1], scores=[0.9, 0.8, 0.7], boxes=[small, large, small])
     sure = boxscore.evaluate(found, truths, protocol).intervals(resamples=50)
     assert np.isnan(sure.per_class.ap_low).tolist() == [True, False]
     assert np.isnan(sure.per_class.ar_error).tolist() == [True, False]
@@ -132,8 +132,8 @@ def test_a_class_needs_truths_in_two_images(protocol: Any) -> None:
 
 def test_images_without_boxes_are_drawn_too() -> None:
     """Where the truths list them; then other images are drawn less often, and more resamples miss a class."""
-    columns: dict[str, Any] = {"image": [1, 2], "label": [0, 1], "box": np.ones((2, 4))}
-    found = Detections(**columns, score=[0.5, 0.6])
+    columns: dict[str, Any] = {"image_ids": [1, 2], "labels": [0, 1], "boxes": np.ones((2, 4))}
+    found = Detections(**columns, scores=[0.5, 0.6])
     few = boxscore.evaluate(found, Truths(**columns)).intervals(resamples=400)
     listed = Truths(**columns, image_names={image: f"{image}.jpg" for image in range(10)})
     many = boxscore.evaluate(found, listed).intervals(resamples=400)

@@ -12,12 +12,15 @@ import pytest
 
 import boxscore
 from boxscore import Detections, InputError, Protocol, Truths
+from boxscore.analysis import claims
 from boxscore.analysis.claim_settings import SETTINGS, Setting, apply_settings
 from boxscore.analysis.claims import (
     MAIN_NUMBERS,
     MAIN_RULES,
     Variant,
     _Search,
+    _Steps,
+    _tools_alone,
     distinct_rules,
     explain_claim,
     read_claim,
@@ -36,7 +39,7 @@ BY_NAME = {setting.name: setting for setting in SETTINGS}
 def crowded_scene(seed: int = 3) -> Scene:
     """A scene in which every setting has an effect: many detections per image, images without any, ignored truths."""
     scene = random_scene(seed, num_images=30, num_classes=5, most_detections=40)
-    is_kept = scene.detection["image"] % 5 > 0
+    is_kept = scene.detection["image_ids"] % 5 > 0
     found = {name: column[is_kept] for name, column in scene.detection.items()}
     # The first image has hundreds, so limits of 100 and 300 matter.
     first = {
@@ -44,9 +47,9 @@ def crowded_scene(seed: int = 3) -> Scene:
         for name, column in found.items()
     }
     rng = np.random.default_rng(seed)
-    first["image"][len(found["image"]) :] = 1
-    first["label"][len(found["image"]) :] = 0
-    first["score"] = rng.random(len(first["score"]))
+    first["image_ids"][len(found["image_ids"]) :] = 1
+    first["labels"][len(found["image_ids"]) :] = 0
+    first["scores"] = rng.random(len(first["scores"]))
     return Scene(detection=first, truth=scene.truth, num_classes=scene.num_classes, num_images=scene.num_images)
 
 
@@ -61,8 +64,8 @@ def scene() -> tuple[Detections, Truths]:
     detections, truths = crowded.detections, crowded.truths
     names = {label: f"class {label}" for label in LABELS.tolist()}
     return (
-        replace(detections, label=LABELS[np.asarray(detections.label)]),
-        replace(truths, label=LABELS[np.asarray(truths.label)], class_names=names),
+        replace(detections, labels=LABELS[np.asarray(detections.labels)]),
+        replace(truths, labels=LABELS[np.asarray(truths.labels)], class_names=names),
     )
 
 
@@ -173,10 +176,10 @@ def covered(truths: Truths, *, is_federated: bool) -> Truths:
     if not is_federated:
         return truths
     image, label = (each.reshape(-1) for each in np.meshgrid(np.arange(0, 30, 2), LABELS[::2]))
-    coverage = Coverage(image=image, label=label, is_exhaustive=(image + label) % 3 > 0)
+    coverage = Coverage(image_ids=image, labels=label, is_exhaustive=(image + label) % 3 > 0)
     return boxscore.Truths(
-        image=truths.image,
-        label=truths.label,
+        image_ids=truths.image_ids,
+        labels=truths.labels,
         geometry=truths.geometry,
         ignore=truths.ignore,
         area=truths.area,
@@ -193,17 +196,13 @@ def test_shortcuts_change_no_bit(scene: tuple[Detections, Truths], is_federated:
     detections, truths = scene[0], covered(scene[1], is_federated=is_federated)
     search = _Search(detections, truths, None)
     assert search.settings == list(SETTINGS)
+    every = distinct_rules(detections, truths)
+    _, possible = _tools_alone(search, every, _Steps(search, every, None))
+    assert {rules.protocol.federated for rules in possible} == {False, is_federated}
     rng = np.random.default_rng(0)
-    variants = [
-        Variant(rules, (setting,))
-        for rules in distinct_rules(detections, truths)
-        for setting in SETTINGS
-        if rng.random() < 0.3
-    ]
+    variants = [Variant(rules, (setting,)) for rules in possible for setting in SETTINGS if rng.random() < 0.3]
     pairs = [(one, two) for one in SETTINGS for two in SETTINGS if one.kind < two.kind]
-    variants += [
-        Variant(rules, pair) for rules in distinct_rules(detections, truths)[:8] for pair in pairs if rng.random() < 0.1
-    ]
+    variants += [Variant(rules, pair) for rules in possible[:8] for pair in pairs if rng.random() < 0.1]
     found = {(each.names, each.settings, each.number): each.value for each in search.numbers_of(variants)}
     assert len(found) > 150
     num_checked = 0
@@ -218,6 +217,18 @@ def test_shortcuts_change_no_bit(scene: tuple[Detections, Truths], is_federated:
                 assert found[rules.names, settings, number] == result[number], (rules.names, settings, number)
                 num_checked += 1
     assert num_checked == len(found)
+
+
+def test_an_unexpected_error_is_not_dropped(scene: tuple[Detections, Truths], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only rules that contradict the data are left out of the search; any other refusal ends it."""
+    detections, truths = scene
+
+    def refuse(*_: Any, **__: Any) -> Any:
+        raise InputError("`box` row 3 must be finite")
+
+    monkeypatch.setattr(claims, "match", refuse)
+    with pytest.raises(InputError, match=r"^`box` row 3 must be finite$"):
+        explain_claim(detections, truths, "0.123456")
 
 
 def test_nothing_gives_it(scene: tuple[Detections, Truths]) -> None:
@@ -238,8 +249,8 @@ def test_nothing_gives_it(scene: tuple[Detections, Truths]) -> None:
 
 def test_settings_that_can_change_nothing_are_not_tried() -> None:
     """Crowds where there are none, labels off by one where they overlap nowhere."""
-    truths = Truths(image=[0], label=[7], box=[[0, 0, 10, 10]])
-    detections = Detections(image=[0], label=[7], score=[0.9], box=[[0, 0, 10, 9]])
+    truths = Truths(image_ids=[0], labels=[7], boxes=[[0, 0, 10, 10]])
+    detections = Detections(image_ids=[0], labels=[7], scores=[0.9], boxes=[[0, 0, 10, 9]])
     kinds = {setting.name for setting in _Search(detections, truths, 1).settings}
     labels = {setting.name for setting in SETTINGS if setting.changes_labels}
     assert len(labels) == 4
@@ -268,43 +279,47 @@ def test_settings_that_can_change_nothing_are_not_tried() -> None:
 def test_other_labels_are_tried_once(classes: list[int], labels: list[int], names: set[str]) -> None:
     """Of settings that make the same classes of labels only the first; and none that changes nothing."""
     truths = Truths(
-        image=[0] * len(classes),
-        label=classes,
-        box=[[0, 0, 9, 9]] * len(classes),
+        image_ids=[0] * len(classes),
+        labels=classes,
+        boxes=[[0, 0, 9, 9]] * len(classes),
         class_names={label: str(label) for label in classes},
     )
     found: dict[str, Any] = {
-        "image": [0] * len(labels),
-        "score": [0.9] * len(labels),
-        "box": [[0, 0, 9, 9]] * len(labels),
+        "image_ids": [0] * len(labels),
+        "scores": [0.9] * len(labels),
+        "boxes": [[0, 0, 9, 9]] * len(labels),
     }
-    search = _Search(Detections(**found, label=labels), truths, 1)
+    search = _Search(Detections(**found, labels=labels), truths, 1)
     assert {setting.name for setting in search.settings if setting.changes_labels} == names
 
 
 def test_labels_that_are_off_by_one_are_found_out() -> None:
     """By a number that only labels of one class less give."""
-    truths = Truths(image=[0, 0, 0], label=[1, 2, 3], box=[[0, 0, 10, 10]] * 3, class_names={1: "a", 2: "b", 3: "c"})
-    detections = Detections(image=[0, 0], label=[1, 2], score=[0.9, 0.8], box=[[0, 0, 10, 10]] * 2)
+    truths = Truths(
+        image_ids=[0, 0, 0], labels=[1, 2, 3], boxes=[[0, 0, 10, 10]] * 3, class_names={1: "a", 2: "b", 3: "c"}
+    )
+    detections = Detections(image_ids=[0, 0], labels=[1, 2], scores=[0.9, 0.8], boxes=[[0, 0, 10, 10]] * 2)
     # Two of three classes are found, and so they are with labels 2 and 3. Labels 0 and 1 leave one of three.
     assert explain_claim(detections, truths, "0.333333").matches[0].how == "coco, labels - 1"
 
 
 def test_no_truths_and_no_detections() -> None:
     """Nothing is near an undefined number; without detections every number is 0."""
-    truths = Truths(image=[0], label=[7], box=[[0, 0, 10, 10]])
-    nothing = Detections(image=[], label=[], score=[], box=np.zeros((0, 4)))
+    truths = Truths(image_ids=[0], labels=[7], boxes=[[0, 0, 10, 10]])
+    nothing = Detections(image_ids=[], labels=[], scores=[], boxes=np.zeros((0, 4)))
     assert explain_claim(nothing, truths, "0.0").matches[0].how == "coco"
-    no_truths = Truths(image=[], label=[], box=np.zeros((0, 4)))
-    explanation = explain_claim(Detections(image=[0], label=[7], score=[0.9], box=[[0, 0, 9, 9]]), no_truths, "0.5")
+    no_truths = Truths(image_ids=[], labels=[], boxes=np.zeros((0, 4)))
+    explanation = explain_claim(
+        Detections(image_ids=[0], labels=[7], scores=[0.9], boxes=[[0, 0, 9, 9]]), no_truths, "0.5"
+    )
     assert (explanation.matches, explanation.nearest) == ((), ())
     assert str(explanation).startswith("No number of")
 
 
 def test_labels_that_are_no_classes_are_left_out() -> None:
     """As readers do; they count where a setting makes classes of them. By position, 0 is class 7, and there is no 8."""
-    truths = Truths(image=[0, 0], label=[7, 9], box=[[0, 0, 10, 10]] * 2, class_names={7: "a", 9: "b"})
-    detections = Detections(image=[0, 0], label=[8, 7], score=[0.9, 0.8], box=[[0, 0, 10, 10]] * 2)
+    truths = Truths(image_ids=[0, 0], labels=[7, 9], boxes=[[0, 0, 10, 10]] * 2, class_names={7: "a", 9: "b"})
+    detections = Detections(image_ids=[0, 0], labels=[8, 7], scores=[0.9, 0.8], boxes=[[0, 0, 10, 10]] * 2)
     alone = explain_claim(detections, truths, "0.500000")  # class 7 of both
     assert (alone.matches[0].how, alone.num_unknown, alone.num_detections) == ("coco", 1, 2)
     assert str(alone).endswith(
@@ -314,7 +329,7 @@ def test_labels_that_are_no_classes_are_left_out() -> None:
     assert boxscore.evaluate(*apply_settings(detections, truths, Protocol.named("coco"), []))["map"] == pytest.approx(
         0.5
     )
-    far = replace(detections, label=np.array([100, 101]))
+    far = replace(detections, labels=np.array([100, 101]))
     with pytest.raises(
         InputError, match=r"no label of the detections \(100, 101\) is a class of the truths \(7, 9\), nor"
     ):
@@ -323,8 +338,8 @@ def test_labels_that_are_no_classes_are_left_out() -> None:
 
 def test_data_that_no_rules_can_use_is_an_error() -> None:
     """That of the first rules."""
-    truths = Truths(image=[0], label=[7], box=[[0, 0, 10, 10]], kind=[3])
-    detections = Detections(image=[0], label=[7], score=[0.9], mask=np.ones((1, 9, 9), bool))
+    truths = Truths(image_ids=[0], labels=[7], boxes=[[0, 0, 10, 10]], kind=[3])
+    detections = Detections(image_ids=[0], labels=[7], scores=[0.9], masks=np.ones((1, 9, 9), bool))
     with pytest.raises(InputError, match="`iou_type` 'bbox' needs other shapes"):
         explain_claim(detections, truths, "0.5")
 
@@ -368,12 +383,16 @@ def test_progress_is_reported() -> None:
 
 def test_poses_of_17_points_are_of_no_whole_body() -> None:
     """The body of a whole body has the same rules in all that matters, and is no match of its own."""
-    points: dict[str, Any] = {"image": [0], "label": [1], "keypoints": [[[3.0 * i, 2.0 * i, 2] for i in range(17)]]}
-    truths, detections = Truths(**points, area=[400.0]), Detections(**points, score=[0.9])
+    points: dict[str, Any] = {
+        "image_ids": [0],
+        "labels": [1],
+        "keypoints": [[[3.0 * i, 2.0 * i, 2] for i in range(17)]],
+    }
+    truths, detections = Truths(**points, area=[400.0]), Detections(**points, scores=[0.9])
     (match,) = [each for each in explain_claim(detections, truths, "1.000").matches if each.number == "map"]
     assert match.names == ("coco", "coco_keypoints", "pycocotools")
     whole = {**points, "keypoints": [[[3.0 * i, 2.0 * i, 2] for i in range(133)]]}
-    both = Detections(**whole, score=[0.9]), Truths(**whole, area=[400.0])
+    both = Detections(**whole, scores=[0.9]), Truths(**whole, area=[400.0])
     assert "coco_wholebody_body" in {name for rules in distinct_rules(*both) for name in rules.names}
 
 

@@ -15,7 +15,7 @@ from tests.support.scenes import random_scene
 def thinned(detections: Detections, keep: float, seed: int = 0) -> Detections:
     """Some of the detections."""
     is_kept = np.random.default_rng(seed).random(len(detections)) < keep
-    columns = {name: getattr(detections, name)[is_kept] for name in ("image", "label", "score", "box")}
+    columns = {name: getattr(detections, name)[is_kept] for name in ("image_ids", "labels", "scores", "boxes")}
     return Detections(**columns, box_format=detections.box_format)
 
 
@@ -53,7 +53,7 @@ def test_a_result_does_not_differ_from_itself() -> None:
 def test_one_image_is_no_proof() -> None:
     """A class whose truths are all in one image has a difference, yet neither interval nor p-value."""
     box = [[0, 0, 9, 9]] * 5
-    truths = Truths(image=range(5), label=[0, 1, 1, 1, 1], box=box, class_names=["rare", "common"])
+    truths = Truths(image_ids=range(5), labels=[0, 1, 1, 1, 1], boxes=box, class_names=["rare", "common"])
     blind = evaluated_on(truths, [1, 2])
     keen = evaluated_on(truths, [0, 1, 2, 3, 4])
     comparison = compare({"blind": blind, "keen": keen}, resamples=100)
@@ -69,8 +69,10 @@ def test_one_image_is_no_proof() -> None:
 
 def evaluated_on(truths: Truths, rows: list[int]) -> Result:
     """A detector that finds some of the truths, and nothing else."""
-    columns: dict[str, Any] = {name: np.asarray(getattr(truths, name))[rows] for name in ("image", "label", "box")}
-    return boxscore.evaluate(Detections(**columns, score=np.ones(len(rows))), truths)
+    columns: dict[str, Any] = {
+        name: np.asarray(getattr(truths, name))[rows] for name in ("image_ids", "labels", "boxes")
+    }
+    return boxscore.evaluate(Detections(**columns, scores=np.ones(len(rows))), truths)
 
 
 def test_the_other_way_round_is_the_same_with_the_other_sign() -> None:
@@ -90,11 +92,15 @@ def test_intervals_and_p_values_by_hand() -> None:
     Under VOC 2012 a resample's difference is the part of its draws that is the image which was not found.
     """
     box = np.tile([0.0, 0.0, 9.0, 9.0], (10, 1))
-    truths = Truths(image=np.arange(10), label=np.ones(10, int), box=box)
+    truths = Truths(image_ids=np.arange(10), labels=np.ones(10, int), boxes=box)
 
     def result_of(num: int) -> Result:
-        columns: dict[str, Any] = {"image": np.arange(num), "label": np.ones(num, int), "score": np.full(num, 0.5)}
-        return boxscore.evaluate(Detections(**columns, box=box[:num]), truths, "voc2012")
+        columns: dict[str, Any] = {
+            "image_ids": np.arange(num),
+            "labels": np.ones(num, int),
+            "scores": np.full(num, 0.5),
+        }
+        return boxscore.evaluate(Detections(**columns, boxes=box[:num]), truths, "voc2012")
 
     difference = compare([result_of(9), result_of(10)], resamples=999, level=0.8).differences[0]
     samples, change = difference.samples.numbers["map"], difference.numbers["map"]
@@ -114,7 +120,7 @@ def test_a_p_value_at_the_floor_is_an_upper_bound() -> None:
     By hand: 60 images; the first detector finds nothing, the second everything. Class 1 is in two images only.
     """
     box = np.tile([0.0, 0.0, 9.0, 9.0], (60, 1))
-    truths = Truths(image=np.arange(60), label=[1] * 2 + [0] * 58, box=box, class_names=["often", "rare"])
+    truths = Truths(image_ids=np.arange(60), labels=[1] * 2 + [0] * 58, boxes=box, class_names=["often", "rare"])
     blind, keen = evaluated_on(truths, []), evaluated_on(truths, list(range(60)))
     comparison = compare({"blind": blind, "keen": keen}, resamples=1000)
     (difference,) = comparison.differences
@@ -135,16 +141,21 @@ def test_a_p_value_at_the_floor_is_an_upper_bound() -> None:
 def test_images_are_counted_at_the_best_f1() -> None:
     """By hand: the stray detections below every hit are not used, the one above all hits is."""
     truths = Truths(
-        image=[1, 2, 3], label=[0, 0, 0], box=[[0, 0, 9, 9]] * 3, image_names={i: f"{i}.jpg" for i in (1, 2, 3, 4)}
+        image_ids=[1, 2, 3],
+        labels=[0, 0, 0],
+        boxes=[[0, 0, 9, 9]] * 3,
+        image_names={i: f"{i}.jpg" for i in (1, 2, 3, 4)},
     )
     near, far = [0, 0, 9, 9], [50, 50, 59, 59]
     first = Detections(
-        image=[4, 1, 2, 3, 1, 1],
-        label=[0] * 6,
-        score=[0.9, 0.8, 0.8, 0.7, 0.2, 0.1],
-        box=[far, near, near, near, far, far],
+        image_ids=[4, 1, 2, 3, 1, 1],
+        labels=[0] * 6,
+        scores=[0.9, 0.8, 0.8, 0.7, 0.2, 0.1],
+        boxes=[far, near, near, near, far, far],
     )
-    second = Detections(image=[1, 2, 3, 3], label=[0] * 4, score=[0.8, 0.8, 0.3, 0.9], box=[near, near, far, far])
+    second = Detections(
+        image_ids=[1, 2, 3, 3], labels=[0] * 4, scores=[0.8, 0.8, 0.3, 0.9], boxes=[near, near, far, far]
+    )
     images = compare([boxscore.evaluate(found, truths) for found in (first, second)], resamples=2).differences[0].images
     # First: F1 is 6 / 7 down to 0.7. Second: 2 * 2 / (3 + 3) down to 0.8; the stray at 0.3 is left out.
     counts = dict(
@@ -179,7 +190,7 @@ def test_several_are_compared_with_the_first() -> None:
     truths = Truths(**scene.truth, box_format="xywh")
     found = scene.detections
     odd = Detections(
-        **scene.detection | {"label": np.where(scene.detection["label"] == 0, 99, scene.detection["label"])},
+        **scene.detection | {"labels": np.where(scene.detection["labels"] == 0, 99, scene.detection["labels"])},
         box_format="xywh",
     )
     results = {name: boxscore.evaluate(each, truths) for name, each in {"a": found, "b": odd, "c": found}.items()}
@@ -187,7 +198,7 @@ def test_several_are_compared_with_the_first() -> None:
     assert comparison.names == ("a", "b", "c")
     b, c = comparison.differences
     assert (b.first, b.second, c.first, c.second) == ("a", "b", "a", "c")
-    assert b.label.tolist() == c.label.tolist() == sorted({*found.label.tolist(), *truths.label.tolist(), 99})
+    assert b.label.tolist() == c.label.tolist() == sorted({*found.labels.tolist(), *truths.labels.tolist(), 99})
     assert np.isnan(b.ap[-1].difference)
     assert b.class_name[-1] == "99"
     assert repr(comparison) == "Comparison(b, c against a)"

@@ -48,10 +48,10 @@ def run_tide(
     """What `tidecv` makes of it, without its limit of 100 detections per image. Boxes are xywh."""
     there, found = tidecv.Data("truths", max_dets=limit), tidecv.Data("detections")
     ignore = np.zeros(len(truths), bool) if truths.ignore is None else truths.ignore
-    for image, label, box, is_ignored in zip(truths.image, truths.label, truths.box, ignore, strict=True):
+    for image, label, box, is_ignored in zip(truths.image_ids, truths.labels, truths.boxes, ignore, strict=True):
         (there.add_ignore_region if is_ignored else there.add_ground_truth)(int(image), int(label), box.tolist())
     for image, label, score, box in zip(
-        detections.image, detections.label, detections.score, detections.box, strict=True
+        detections.image_ids, detections.labels, detections.scores, detections.boxes, strict=True
     ):
         found.add_detection(int(image), int(label), float(score), box.tolist())
         there.images[int(image)]  # TIDE looks at the images of the truths alone
@@ -66,7 +66,7 @@ def without_ignored(detections: Detections, truths: Truths) -> Detections:
 
 def rows_of(detections: Detections, row: NDArray[np.int64]) -> Detections:
     """Some of the detections."""
-    columns = {name: getattr(detections, name)[row] for name in ("image", "label", "score")}
+    columns = {name: getattr(detections, name)[row] for name in ("image_ids", "labels", "scores")}
     return replace(detections, **columns, geometry=detections.geometry.take(row))
 
 
@@ -107,11 +107,11 @@ def scene_of(seed: int, *, is_crowded: bool = False) -> tuple[Detections, Truths
     scene = random_scene(seed, num_classes=4, num_images=20)
     random = np.random.default_rng(seed)
     found, truth = dict(scene.detection), dict(scene.truth)
-    size, num_truths = found["label"].size, truth["label"].size
-    found["score"] = random.permutation(size) / size
-    found["label"] = random.integers(0, 3, size) if seed % 2 else np.where(found["label"] > 2, 0, found["label"])
-    truth["label"] = np.where(random.random(num_truths) < 0.3, random.integers(0, 3, num_truths), truth["label"] % 3)
-    for boxes in (found["box"], truth["box"]):
+    size, num_truths = found["labels"].size, truth["labels"].size
+    found["scores"] = random.permutation(size) / size
+    found["labels"] = random.integers(0, 3, size) if seed % 2 else np.where(found["labels"] > 2, 0, found["labels"])
+    truth["labels"] = np.where(random.random(num_truths) < 0.3, random.integers(0, 3, num_truths), truth["labels"] % 3)
+    for boxes in (found["boxes"], truth["boxes"]):
         boxes += random.uniform(0.01, 0.02, boxes.shape)
     if not is_crowded:
         truth["ignore"] = np.zeros(num_truths, bool)
@@ -136,8 +136,8 @@ def test_the_errors_of_real_detections_are_those_of_tide() -> None:
     """All of COCO val2017; scores that are equal are told apart, as TIDE's order of those is its own."""
     truths = boxscore.read_truths(shared_data("coco_val2017/instances_val2017_boxes.json"))
     detections = boxscore.read_detections(shared_data("coco_val2017/yolox_nano.json"), truths)
-    order = np.argsort(np.argsort(-detections.score, kind="stable"), kind="stable")
-    detections = without_ignored(replace(detections, score=1 - order / order.size), truths)
+    order = np.argsort(np.argsort(-detections.scores, kind="stable"), kind="stable")
+    detections = without_ignored(replace(detections, scores=1 - order / order.size), truths)
     found = assert_same(detections, truths)
     assert found.count.sum() > 200_000
 
@@ -145,15 +145,15 @@ def test_the_errors_of_real_detections_are_those_of_tide() -> None:
 def test_each_type_by_hand() -> None:
     """One of each, in one image of two classes; the numbers are derived here."""
     truths = Truths(
-        image=[0, 0, 0, 0],
-        label=[1, 1, 2, 1],
-        box=[[0, 0, 10, 10], [50, 0, 60, 10], [100, 0, 110, 10], [150, 0, 160, 10]],
+        image_ids=[0, 0, 0, 0],
+        labels=[1, 1, 2, 1],
+        boxes=[[0, 0, 10, 10], [50, 0, 60, 10], [100, 0, 110, 10], [150, 0, 160, 10]],
     )
     detections = Detections(
-        image=[0] * 6,
-        label=[1, 1, 1, 1, 1, 2],
-        score=[0.9, 0.8, 0.7, 0.6, 0.5, 0.4],
-        box=[
+        image_ids=[0] * 6,
+        labels=[1, 1, 1, 1, 1, 2],
+        scores=[0.9, 0.8, 0.7, 0.6, 0.5, 0.4],
+        boxes=[
             [0, 0, 10, 10],  # right
             [0, 0, 10, 9],  # the same truth again
             [55, 0, 65, 10],  # a third of the second truth
@@ -199,17 +199,17 @@ def test_each_type_by_hand() -> None:
 
 def test_an_iou_of_exactly_the_threshold_is_a_localisation_error_as_in_tide() -> None:
     """Even where the truth is taken, and it is a duplicate by rights."""
-    truths = Truths(image=[0], label=[0], box=[[0.0, 0.0, 10.0, 10.0]], box_format="xywh")
+    truths = Truths(image_ids=[0], labels=[0], boxes=[[0.0, 0.0, 10.0, 10.0]], box_format="xywh")
     box = [[0.0, 0.0, 10.0, 10.0], [0.0, 0.0, 10.0, 5.0]]
-    detections = Detections(image=[0, 0], label=[0, 0], score=[0.9, 0.8], box=box, box_format="xywh")
+    detections = Detections(image_ids=[0, 0], labels=[0, 0], scores=[0.9, 0.8], boxes=box, box_format="xywh")
     found = assert_same(detections, truths)
     assert found.detection_type.tolist() == [-1, errors.LOCALISATION]
 
 
 def test_tide_takes_the_first_of_equal_truths_and_coco_the_last() -> None:
     """Two truths in the same place, one detection: which of them is missed."""
-    truths = Truths(image=[0, 0], label=[0, 0], box=[[0.0, 0.0, 10.0, 10.0]] * 2, box_format="xywh")
-    detections = Detections(image=[0], label=[0], score=[0.9], box=[[0.0, 0.0, 10.0, 10.0]], box_format="xywh")
+    truths = Truths(image_ids=[0, 0], labels=[0, 0], boxes=[[0.0, 0.0, 10.0, 10.0]] * 2, box_format="xywh")
+    detections = Detections(image_ids=[0], labels=[0], scores=[0.9], boxes=[[0.0, 0.0, 10.0, 10.0]], box_format="xywh")
     (missed,) = run_tide(detections, truths).error_dict[main_errors.MissedError]
     assert missed.gt["_id"] == 1
     assert boxscore.evaluate(detections, truths, TIDE).errors().truth_type.tolist() == [errors.MISSED, -1]
@@ -218,18 +218,18 @@ def test_tide_takes_the_first_of_equal_truths_and_coco_the_last() -> None:
 def test_a_crowd_needs_more_than_the_threshold_in_tide() -> None:
     """Half of a detection in a crowd is enough for COCO to ignore it; TIDE has a false positive."""
     box = [[0.0, 0.0, 10.0, 10.0], [50.0, 0.0, 50.0, 50.0]]
-    truths = Truths(image=[0, 0], label=[0, 0], box=box, ignore=[False, True], box_format="xywh")
-    detections = Detections(image=[0], label=[0], score=[0.9], box=[[45.0, 0.0, 10.0, 10.0]], box_format="xywh")
+    truths = Truths(image_ids=[0, 0], labels=[0, 0], boxes=box, ignore=[False, True], box_format="xywh")
+    detections = Detections(image_ids=[0], labels=[0], scores=[0.9], boxes=[[45.0, 0.0, 10.0, 10.0]], box_format="xywh")
     assert len(run_tide(detections, truths).ap_data.objs[0].data_points) == 1
     assert boxscore.evaluate(detections, truths, TIDE).errors().num_false == 0
 
 
 def test_tide_takes_the_best_100_of_an_image_and_coco_those_of_each_class() -> None:
     """The hit is the 101st of its image, and the first of its class."""
-    truths = Truths(image=[0], label=[0], box=[[0.0, 0.0, 10.0, 10.0]], box_format="xywh")
+    truths = Truths(image_ids=[0], labels=[0], boxes=[[0.0, 0.0, 10.0, 10.0]], box_format="xywh")
     box = [[50.0, 0.0, 10.0, 10.0]] * 100 + [[0.0, 0.0, 10.0, 10.0]]
     score = 1 - np.arange(101) / 101
-    detections = Detections(image=[0] * 101, label=[1] * 100 + [0], score=score, box=box, box_format="xywh")
+    detections = Detections(image_ids=[0] * 101, labels=[1] * 100 + [0], scores=score, boxes=box, box_format="xywh")
     assert run_tide(detections, truths, limit=100).ap == 0
     assert boxscore.evaluate(detections, truths).errors().ap == pytest.approx(1)
 
@@ -237,20 +237,20 @@ def test_tide_takes_the_best_100_of_an_image_and_coco_those_of_each_class() -> N
 def test_tide_finds_errors_among_ignored_detections() -> None:
     """A detection in a crowd is background to TIDE's counts, though not to its AP; here it is no error."""
     truths = Truths(
-        image=[0, 0], label=[0, 0], box=[[0.0, 0.0, 10.0, 10.0], [50.0, 0.0, 50.0, 50.0]], ignore=[False, True]
+        image_ids=[0, 0], labels=[0, 0], boxes=[[0.0, 0.0, 10.0, 10.0], [50.0, 0.0, 50.0, 50.0]], ignore=[False, True]
     )
     box = [[0.0, 0.0, 10.0, 10.0], [60.0, 10.0, 10.0, 10.0]]
-    detections = Detections(image=[0, 0], label=[0, 0], score=[0.9, 0.8], box=box, box_format="xywh")
-    truths = replace(truths, geometry=Boxes(box=truths.box, box_format="xywh"))
+    detections = Detections(image_ids=[0, 0], labels=[0, 0], scores=[0.9, 0.8], boxes=box, box_format="xywh")
+    truths = replace(truths, geometry=Boxes(boxes=truths.boxes, box_format="xywh"))
     assert run_tide(detections, truths).count_errors()[main_errors.BackgroundError] == 1
     assert boxscore.evaluate(detections, truths, TIDE).errors().count.sum() == 0
 
 
 def test_tide_counts_classes_without_truths_as_0() -> None:
     """COCO, and with it boxscore, leaves them out of the mean; so fixing their false positives gains nothing."""
-    truths = Truths(image=[0], label=[0], box=[[0.0, 0.0, 10.0, 10.0]], box_format="xywh")
+    truths = Truths(image_ids=[0], labels=[0], boxes=[[0.0, 0.0, 10.0, 10.0]], box_format="xywh")
     box = [[0.0, 0.0, 10.0, 10.0], [50.0, 0.0, 10.0, 10.0]]
-    detections = Detections(image=[0, 0], label=[0, 1], score=[0.9, 0.8], box=box, box_format="xywh")
+    detections = Detections(image_ids=[0, 0], labels=[0, 1], scores=[0.9, 0.8], boxes=box, box_format="xywh")
     theirs, ours = run_tide(detections, truths), boxscore.evaluate(detections, truths, TIDE).errors()
     assert (theirs.ap, ours.ap) == (50, 1)
     assert theirs.fix_main_errors()[main_errors.BackgroundError] == 50
@@ -259,8 +259,10 @@ def test_tide_counts_classes_without_truths_as_0() -> None:
 
 def test_tide_leaves_out_a_class_that_a_fix_leaves_empty() -> None:
     """A class without detections: without its missed truths its 0 is not in TIDE's mean any more; it stays in ours."""
-    truths = Truths(image=[0, 0], label=[0, 1], box=[[0.0, 0.0, 10.0, 10.0], [50.0, 0.0, 9.0, 9.0]], box_format="xywh")
-    detections = Detections(image=[0], label=[0], score=[0.9], box=[[0.0, 0.0, 10.0, 10.0]], box_format="xywh")
+    truths = Truths(
+        image_ids=[0, 0], labels=[0, 1], boxes=[[0.0, 0.0, 10.0, 10.0], [50.0, 0.0, 9.0, 9.0]], box_format="xywh"
+    )
+    detections = Detections(image_ids=[0], labels=[0], scores=[0.9], boxes=[[0.0, 0.0, 10.0, 10.0]], box_format="xywh")
     theirs, ours = run_tide(detections, truths), boxscore.evaluate(detections, truths, TIDE).errors()
     assert theirs.fix_main_errors()[main_errors.MissedError] == 50
     assert ours.gain[errors.MISSED] == 0
@@ -268,9 +270,9 @@ def test_tide_leaves_out_a_class_that_a_fix_leaves_empty() -> None:
 
 def test_tide_puts_errors_first_among_equal_scores_once_it_fixes() -> None:
     """So AP changes with nothing fixed; here equal scores keep their order."""
-    truths = Truths(image=[0], label=[0], box=[[0.0, 0.0, 10.0, 10.0]], box_format="xywh")
+    truths = Truths(image_ids=[0], labels=[0], boxes=[[0.0, 0.0, 10.0, 10.0]], box_format="xywh")
     box = [[0.0, 0.0, 10.0, 10.0], [50.0, 0.0, 10.0, 10.0]]
-    detections = Detections(image=[0, 1], label=[0, 0], score=[0.9, 0.9], box=box, box_format="xywh")
+    detections = Detections(image_ids=[0, 1], labels=[0, 0], scores=[0.9, 0.9], boxes=box, box_format="xywh")
     run = run_tide(detections, truths)
     assert (run.ap, run.fix_errors().get_mAP()) == (100, 50)
     case = find_case(pair_rows(detections, truths, TIDE, 1), np.array([0]), 0.1)
@@ -299,9 +301,9 @@ def test_the_pairs_are_those_of_the_tally(name: str, changes: dict[str, Any]) ->
 
 def test_rows_are_as_they_were_given_where_all_are_one_class() -> None:
     """Though labels decide the order of equal scores."""
-    truths = Truths(image=[0, 0], label=[7, 3], box=[[0, 0, 10, 10], [50, 0, 60, 10]])
+    truths = Truths(image_ids=[0, 0], labels=[7, 3], boxes=[[0, 0, 10, 10], [50, 0, 60, 10]])
     box = [[0, 0, 10, 10], [200, 0, 210, 10], [55, 0, 65, 10]]
-    detections = Detections(image=[0] * 3, label=[9, 1, 5], score=[0.9] * 3, box=box)
+    detections = Detections(image_ids=[0] * 3, labels=[9, 1, 5], scores=[0.9] * 3, boxes=box)
     found = boxscore.evaluate(detections, truths, Protocol.named("coco", class_agnostic=True)).errors()
     assert found.detection_type.tolist() == [-1, errors.BACKGROUND, errors.LOCALISATION]
     assert found.detection_truth.tolist() == [-1, -1, 1]
@@ -310,8 +312,8 @@ def test_rows_are_as_they_were_given_where_all_are_one_class() -> None:
 
 def test_detections_beyond_the_limit_are_no_errors() -> None:
     """They are not part of the evaluation."""
-    truths = Truths(image=[0], label=[0], box=[[0, 0, 10, 10]])
-    detections = Detections(image=[0] * 3, label=[0] * 3, score=[0.9, 0.8, 0.7], box=[[50, 0, 60, 10]] * 3)
+    truths = Truths(image_ids=[0], labels=[0], boxes=[[0, 0, 10, 10]])
+    detections = Detections(image_ids=[0] * 3, labels=[0] * 3, scores=[0.9, 0.8, 0.7], boxes=[[50, 0, 60, 10]] * 3)
     found = boxscore.evaluate(detections, truths, Protocol.named("coco", limits=(2,))).errors()
     assert found.detection_type.tolist() == [errors.BACKGROUND, errors.BACKGROUND, -1]
 

@@ -28,14 +28,14 @@ SQUARE, OTHER = [0, 0, 10, 10], [20, 0, 30, 10]
 def truths_of(*boxes: list[int], **more: Any) -> Truths:
     """Truths of class 1 in image 0, unless `more` says otherwise."""
     num = len(boxes)
-    return Truths(**{"image": [0] * num, "label": [1] * num, "box": list(boxes), **more})
+    return Truths(**{"image_ids": [0] * num, "labels": [1] * num, "boxes": list(boxes), **more})
 
 
 def detections_of(*boxes: list[int], **more: Any) -> Detections:
     """Detections of class 1 in image 0, with scores 0.9, 0.8, …, unless `more` says otherwise."""
     num = len(boxes)
     score = [0.9 - 0.1 * i for i in range(num)]
-    return Detections(**{"image": [0] * num, "label": [1] * num, "score": score, "box": list(boxes), **more})
+    return Detections(**{"image_ids": [0] * num, "labels": [1] * num, "scores": score, "boxes": list(boxes), **more})
 
 
 BY_HAND: dict[str, tuple[Detections, Truths, Protocol, dict[str, Any], float, float, list[tuple[str, str, int]]]] = {
@@ -66,8 +66,8 @@ BY_HAND: dict[str, tuple[Detections, Truths, Protocol, dict[str, Any], float, fl
     ),
     # The surer detection is in image 1, where nobody looked for class 1. With it precision is 1/2 at recall 1.
     "classes looked for": (
-        detections_of(SQUARE, SQUARE, image=[1, 0]),
-        *(truths_of(SQUARE, coverage=Coverage(image=[0], label=[1])), BASE),
+        detections_of(SQUARE, SQUARE, image_ids=[1, 0]),
+        *(truths_of(SQUARE, coverage=Coverage(image_ids=[0], labels=[1])), BASE),
         *({"federated": True}, 0.5, 1.0, [("false positive", "left out", 1)]),
     ),
     # IoU 0.5.
@@ -101,8 +101,8 @@ BY_HAND: dict[str, tuple[Detections, Truths, Protocol, dict[str, Any], float, fl
     ),
     # Class 1 has three truths, all found; class 2 has one, which is not: (1 + 0) / 2, then (3 * 1 + 1 * 0) / 4.
     "averaging": (
-        detections_of(SQUARE, SQUARE, SQUARE, image=[0, 1, 2]),
-        *(truths_of(SQUARE, SQUARE, SQUARE, SQUARE, image=[0, 1, 2, 3], label=[1, 1, 1, 2]), BASE),
+        detections_of(SQUARE, SQUARE, SQUARE, image_ids=[0, 1, 2]),
+        *(truths_of(SQUARE, SQUARE, SQUARE, SQUARE, image_ids=[0, 1, 2, 3], labels=[1, 1, 1, 2]), BASE),
         *({"average": "weighted"}, 0.5, 0.75, []),
     ),
 }
@@ -197,8 +197,8 @@ def test_verdicts_change_at_any_threshold() -> None:
         " 0.50."
     )
     # A second detection, with IoU 0.5 in another image, changes at 0.50.
-    detections = detections_of([0, 0, 4, 3], [0, 0, 4, 2], image=[0, 1])
-    truths = truths_of([0, 0, 4, 4], [0, 0, 4, 4], image=[0, 1])
+    detections = detections_of([0, 0, 4, 3], [0, 0, 4, 2], image_ids=[0, 1])
+    truths = truths_of([0, 0, 4, 4], [0, 0, 4, 4], image_ids=[0, 1])
     (step,) = boxscore.explain(detections, truths, before, before.replace(comparison=">")).steps
     assert (step.num_changed, step.verdicts) == (2, (("true positive", "false positive", 1),))
     assert step.reason.endswith(
@@ -272,8 +272,8 @@ def test_verdicts_are_those_of_pairs_and_of_the_tally(name: str, changes: dict[s
         assert protocol.limits_per == "dataset" or np.array_equal(is_in[rows], expected != 3)
     tally, verdict = tally.limited(), every[protocol.threshold_index()]
     is_in = verdict != 3
-    label = np.full(len(detections), -1) if protocol.class_agnostic else np.asarray(detections.label)
-    mine = np.stack([np.asarray(detections.image), label, np.asarray(detections.score), verdict])[:, is_in]
+    label = np.full(len(detections), -1) if protocol.class_agnostic else np.asarray(detections.labels)
+    mine = np.stack([np.asarray(detections.image_ids), label, np.asarray(detections.scores), verdict])[:, is_in]
     theirs = np.stack([tally.image, tally.label, tally.score, tally.verdict_at(protocol.threshold_index())])
     assert np.array_equal(mine[:, np.lexsort(mine)], theirs[:, np.lexsort(theirs)])
     assert is_in.sum() == len(tally)
@@ -323,7 +323,7 @@ def test_the_table() -> None:
 
 def test_no_truths_is_undefined() -> None:
     """A dash in the table, null in JSON; and nothing has an effect."""
-    explanation = boxscore.explain(detections_of(SQUARE), truths_of(box=np.zeros((0, 4))), "coco", "voc2012")
+    explanation = boxscore.explain(detections_of(SQUARE), truths_of(boxes=np.zeros((0, 4))), "coco", "voc2012")
     assert np.isnan(explanation.first)
     assert explanation.to_dict()["first"] is None
     assert explanation.to_dict()["steps"][0]["difference"] is None
@@ -334,7 +334,7 @@ def test_no_truths_is_undefined() -> None:
 
 def test_no_detections_is_zero() -> None:
     """Under every protocol."""
-    nothing = detections_of(box=np.zeros((0, 4)))
+    nothing = detections_of(boxes=np.zeros((0, 4)))
     assert boxscore.explain(nothing, truths_of(SQUARE), "voc2007", "ultralytics").last == 0
 
 
@@ -351,8 +351,8 @@ def test_the_bars_of_the_waterfall_meet() -> None:
 
 def test_a_tool_takes_the_shapes_that_the_data_has() -> None:
     """Masks, where there are no boxes."""
-    shapes: dict[str, Any] = {"image": [0], "label": [1], "mask": np.ones((1, 4, 4), bool)}
-    truths, detections = Truths(**shapes), Detections(**shapes, score=[0.9])
+    shapes: dict[str, Any] = {"image_ids": [0], "labels": [1], "masks": np.ones((1, 4, 4), bool)}
+    truths, detections = Truths(**shapes), Detections(**shapes, scores=[0.9])
     explanation = boxscore.explain(detections, truths, "coco", "torchmetrics")
     assert explanation.source == "coco segm"
     assert explanation.first == pytest.approx(1)
@@ -365,7 +365,7 @@ def test_what_the_data_lacks_is_an_error() -> None:
         boxscore.explain(detections, truths, "coco", "lvis")
     with pytest.raises(InputError, match="`image_sizes` must have every image: protocol crowdhuman"):
         boxscore.explain(detections, truths, "crowdhuman", "coco")
-    covered = truths_of(SQUARE, coverage=Coverage(image=[0], label=[1]))
+    covered = truths_of(SQUARE, coverage=Coverage(image_ids=[0], labels=[1]))
     with pytest.raises(InputError, match="`coverage` is by class"):
         boxscore.explain(detections, covered, "coco", Protocol.named("lvis", class_agnostic=True))
     with pytest.raises(InputError, match="got 'nothing'"):
@@ -378,8 +378,8 @@ def test_what_the_data_lacks_is_an_error() -> None:
 
 def test_coverage_on_the_way_to_lvis() -> None:
     """Of 13 rules, those that differ: ignored truths, classes looked for, areas, limits, averaging."""
-    coverage = Coverage(image=[0, 1], label=[1, 1], is_exhaustive=[True, False])
-    detections = detections_of(SQUARE, SQUARE, SQUARE, image=[1, 2, 0])
+    coverage = Coverage(image_ids=[0, 1], labels=[1, 1], is_exhaustive=[True, False])
+    detections = detections_of(SQUARE, SQUARE, SQUARE, image_ids=[1, 2, 0])
     truths = truths_of(SQUARE, coverage=coverage, class_groups={1: "rare"})
     explanation = boxscore.explain(detections, truths, "coco", "lvis")
     names = ["ignored truths", "classes looked for", "areas", "limits", "averaging"]
@@ -432,12 +432,12 @@ def test_the_notes_of_tools_are_shown() -> None:
     assert boxscore.explain(detections, truths, "coco", "voc2012").notes == ()
 
 
-POSES: dict[str, Any] = {"image": [0], "label": [1], "keypoints": [[[3.0 * i, 2.0 * i, 2] for i in range(17)]]}
+POSES: dict[str, Any] = {"image_ids": [0], "labels": [1], "keypoints": [[[3.0 * i, 2.0 * i, 2] for i in range(17)]]}
 
 
 def test_rules_without_sigmas_get_those_of_the_other_side() -> None:
     """In both directions, and the notes say so; if neither has any, an error says who has."""
-    truths, detections = Truths(**POSES, area=[400.0]), Detections(**POSES, score=[0.9])
+    truths, detections = Truths(**POSES, area=[400.0]), Detections(**POSES, scores=[0.9])
     there = boxscore.explain(detections, truths, "coco", "ultralytics")
     back = boxscore.explain(detections, truths, "ultralytics", "pycocotools")
     assert (there.source, there.target) == ("coco_keypoints", "ultralytics keypoints")

@@ -39,17 +39,17 @@ def result() -> boxscore.Result:
 def by_hand() -> boxscore.Result:
     """Image 7: one truth found with IoU 0.9, one found twice, one not at all; a stray. Image 8: no truth."""
     truths = Truths(
-        image=[7, 7, 7],
-        label=[1, 2, 2],
-        box=[[0, 0, 10, 10], [20, 20, 30, 30], [60, 60, 70, 70]],
+        image_ids=[7, 7, 7],
+        labels=[1, 2, 2],
+        boxes=[[0, 0, 10, 10], [20, 20, 30, 30], [60, 60, 70, 70]],
         class_names={1: "cat", 2: "dog"},
         image_names={7: "a.jpg", 8: "b.jpg", 9: "c.jpg"},
     )
     detections = Detections(
-        image=[7, 7, 7, 8],
-        label=[2, 1, 2, 1],
-        score=[0.5, 0.75, 0.25, 1.0],
-        box=[[20, 20, 30, 30], [0, 0, 10, 9], [20, 20, 30, 28], [0, 0, 4, 5]],
+        image_ids=[7, 7, 7, 8],
+        labels=[2, 1, 2, 1],
+        scores=[0.5, 0.75, 0.25, 1.0],
+        boxes=[[20, 20, 30, 30], [0, 0, 10, 9], [20, 20, 30, 28], [0, 0, 4, 5]],
     )
     return boxscore.evaluate(detections, truths)
 
@@ -293,9 +293,9 @@ def test_a_score_leaves_detections_out_and_what_they_found(result: boxscore.Resu
 
 def test_a_detection_of_a_class_that_nobody_looked_for_is_left_out() -> None:
     """Under a federated protocol; one of a class that was looked for is not."""
-    found = Detections(image=[0, 0], label=[1, 2], score=[0.9, 0.8], box=[[0, 0, 9, 9]] * 2)
-    coverage = Coverage(image=[0], label=[1])
-    truths = Truths(image=[0], label=[1], box=[[0, 0, 9, 9]], coverage=coverage, class_names={1: "a", 2: "b"})
+    found = Detections(image_ids=[0, 0], labels=[1, 2], scores=[0.9, 0.8], boxes=[[0, 0, 9, 9]] * 2)
+    coverage = Coverage(image_ids=[0], labels=[1])
+    truths = Truths(image_ids=[0], labels=[1], boxes=[[0, 0, 9, 9]], coverage=coverage, class_names={1: "a", 2: "b"})
     protocol = Protocol.named("coco", federated=True)
     assert boxscore.evaluate(found, truths, protocol).to_pandas("detections")["verdict"].tolist() == [
         "true",
@@ -305,8 +305,8 @@ def test_a_detection_of_a_class_that_nobody_looked_for_is_left_out() -> None:
 
 def test_kinds_of_truths_are_in_words() -> None:
     """A crowd is one that is not counted, and any number of detections may take it."""
-    truths = Truths(image=[0, 0], label=[1, 1], box=[[0, 0, 9, 9], [20, 20, 60, 60]], ignore=[False, True])
-    found = Detections(image=[0, 0], label=[1, 1], score=[0.9, 0.8], box=[[20, 20, 30, 30], [30, 30, 40, 40]])
+    truths = Truths(image_ids=[0, 0], labels=[1, 1], boxes=[[0, 0, 9, 9], [20, 20, 60, 60]], ignore=[False, True])
+    found = Detections(image_ids=[0, 0], labels=[1, 1], scores=[0.9, 0.8], boxes=[[20, 20, 30, 30], [30, 30, 40, 40]])
     result = boxscore.evaluate(found, truths)
     frame = result.to_pandas("truths")
     assert frame["kind"].tolist() == ["regular", "crowd"]
@@ -318,9 +318,13 @@ def test_kinds_of_truths_are_in_words() -> None:
 def test_classes_of_one_name_share_a_category() -> None:
     """And an id without a name has its number as text."""
     truths = Truths(
-        image=[3, 4], label=[1, 2], box=[[0, 0, 9, 9]] * 2, class_names={1: "a", 2: "a"}, image_names={4: "x.jpg"}
+        image_ids=[3, 4],
+        labels=[1, 2],
+        boxes=[[0, 0, 9, 9]] * 2,
+        class_names={1: "a", 2: "a"},
+        image_names={4: "x.jpg"},
     )
-    frame = boxscore.evaluate(Detections(image=[], label=[], score=[], box=[]), truths).to_pandas("truths")
+    frame = boxscore.evaluate(Detections(image_ids=[], labels=[], scores=[], boxes=[]), truths).to_pandas("truths")
     assert frame["class_name"].cat.categories.tolist() == ["a"]
     assert frame["image_name"].tolist() == ["3", "x.jpg"]
 
@@ -359,13 +363,13 @@ def test_a_frame_does_not_write_into_the_inputs(by_hand: boxscore.Result) -> Non
     frame = by_hand.to_pandas("detections")
     frame.loc[0, "score"] = -1.0
     assert by_hand.inputs is not None
-    assert by_hand.inputs.detections.score.tolist()[0] == 0.5
+    assert by_hand.inputs.detections.scores.tolist()[0] == 0.5
 
 
 @pytest.mark.parametrize("rows", ROWS)
 def test_nothing_has_a_table_of_no_rows(rows: str) -> None:
     """With the same columns and kinds of values."""
-    nothing = Detections(image=[], label=[], score=[], box=[]), Truths(image=[], label=[], box=[])
+    nothing = Detections(image_ids=[], labels=[], scores=[], boxes=[]), Truths(image_ids=[], labels=[], boxes=[])
     empty, full = boxscore.evaluate(*nothing), boxscore.evaluate(*sample.load())
     for name in ("pandas", "polars", "arrow"):
         frame, other = (getattr(each, f"to_{name}")(rows) for each in (empty, full))
@@ -384,10 +388,10 @@ def test_tensors_become_columns_of_numpy(result: boxscore.Result) -> None:
     assert result.inputs is not None
     found, truths = result.inputs
     on_torch = Detections(
-        image=torch.from_numpy(np.asarray(found.image)),
-        label=torch.from_numpy(np.asarray(found.label)),
-        score=torch.from_numpy(np.asarray(found.score)),
-        box=torch.from_numpy(np.asarray(found.box)),
+        image_ids=torch.from_numpy(np.asarray(found.image_ids)),
+        labels=torch.from_numpy(np.asarray(found.labels)),
+        scores=torch.from_numpy(np.asarray(found.scores)),
+        boxes=torch.from_numpy(np.asarray(found.boxes)),
         box_format=found.box_format,
     )
     frame = boxscore.evaluate(on_torch, truths).to_pandas("detections")

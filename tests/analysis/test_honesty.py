@@ -112,8 +112,8 @@ class TestOpenImages:
         plain = write(tmp_path / "t.csv", BOXES.replace("0,1,1,0", "0,1,0,0"))
         truths = boxscore.read_truths(plain)
         assert truths.subset == (NOT_EXPANDED,)
-        box = np.asarray(truths.box)
-        found = boxscore.Detections(image=truths.image, label=truths.label, score=[0.5] * 3, box=box)
+        box = np.asarray(truths.boxes)
+        found = boxscore.Detections(image_ids=truths.image_ids, labels=truths.labels, scores=[0.5] * 3, boxes=box)
         assert boxscore.evaluate(found, truths, "voc2012").comparable
         assert not boxscore.evaluate(found, truths, boxscore.Protocol.named("openimages", federated=False)).comparable
 
@@ -131,7 +131,7 @@ class TestOpenImages:
         assert found.names_by_label == expected.names_by_label
         assert found.coverage is not None
         assert expected.coverage is not None
-        assert found.coverage.label.tolist() == expected.coverage.label.tolist()
+        assert found.coverage.labels.tolist() == expected.coverage.labels.tolist()
 
     def test_a_class_that_is_missing_from_the_hierarchy_comes_with_advice(self, tmp_path: Path) -> None:
         """What to do about it."""

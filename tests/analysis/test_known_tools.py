@@ -50,10 +50,10 @@ def test_scenes_have_what_tools_differ_in() -> None:
     """Crowds, equal scores and IoUs, other areas than those of boxes, more detections than limits, lonely classes."""
     scene = tool_scene(0)
     assert scene.truth["ignore"].any()
-    assert np.unique(scene.detection["score"]).size < scene.detection["score"].size / 4
-    assert (scene.truth["area"] != scene.truth["box"][:, 2:].prod(axis=1)).sum() > 10
-    assert set(scene.truth["label"]) ^ set(scene.detection["label"]) == {3, 4}
-    assert np.bincount(tool_scene(0, is_crowded=True).detection["image"]).max() > 400
+    assert np.unique(scene.detection["scores"]).size < scene.detection["scores"].size / 4
+    assert (scene.truth["area"] != scene.truth["boxes"][:, 2:].prod(axis=1)).sum() > 10
+    assert set(scene.truth["labels"]) ^ set(scene.detection["labels"]) == {3, 4}
+    assert np.bincount(tool_scene(0, is_crowded=True).detection["image_ids"]).max() > 400
 
 
 @pytest.mark.parametrize("name", TOOLS)
@@ -146,8 +146,8 @@ def test_tools_have_rules_for_the_shapes_of_the_data() -> None:
 
 def test_torchmetrics_misses_an_iou_of_exactly_a_threshold() -> None:
     """An IoU of 60 / 100 reaches 0.6, but not 0.6 in float32, which is 0.60000002: one of ten thresholds fewer."""
-    truths = Truths(image=[0], label=[1], box=[[0, 0, 10, 10]])
-    detections = Detections(image=[0], label=[1], score=[0.9], box=[[0, 0, 10, 6]])
+    truths = Truths(image_ids=[0], labels=[1], boxes=[[0, 0, 10, 10]])
+    detections = Detections(image_ids=[0], labels=[1], scores=[0.9], boxes=[[0, 0, 10, 6]])
     ap = {name: boxscore.evaluate(detections, truths, TOOLS[name].protocol) for name in ("pycocotools", "torchmetrics")}
     hits = {name: int(result.per_class.num_true.sum()) for name, result in ap.items()}
     assert hits == {"pycocotools": 3, "torchmetrics": 2}  # 0.5, 0.55 and 0.6
@@ -246,15 +246,15 @@ def match_until_july_2026(labels: Any, truth_labels: Any, iou: Any, thresholds: 
 
 def test_ultralytics_has_no_crowds_and_300_detections_per_image() -> None:
     """A detection of a crowd is false; the 301st of an image does not count, whatever its class; nor does score 0."""
-    truths = Truths(image=[0, 0], label=[1, 1], box=[[0, 0, 10, 10], [50, 50, 90, 90]], ignore=[False, True])
+    truths = Truths(image_ids=[0, 0], labels=[1, 1], boxes=[[0, 0, 10, 10], [50, 50, 90, 90]], ignore=[False, True])
     box = [[50.0, 50, 90, 90], *[[200.0, 200, 210, 210]] * 298, [0.0, 0, 10, 10], [0.0, 0, 10, 10]]
     label = [1, *[2] * 298, 1, 1]
     score = np.linspace(0.9, 0.1, 301)
-    detections = Detections(image=np.zeros(301, int), label=label, score=score, box=box)
+    detections = Detections(image_ids=np.zeros(301, int), labels=label, scores=score, boxes=box)
     found = boxscore.evaluate(detections, truths, TOOLS["ultralytics"].protocol)
     row = next(row for row in found.per_class.rows() if row.label == 1)
     assert (row.num_truths, row.num_detections, row.num_true[0], row.num_false[0]) == (1, 2, 1, 1)
-    nothing = boxscore.evaluate(replace(detections, score=0 * score), truths, TOOLS["ultralytics"].protocol)
+    nothing = boxscore.evaluate(replace(detections, scores=0 * score), truths, TOOLS["ultralytics"].protocol)
     assert (nothing["map"], nothing.per_class.num_detections.sum()) == (0, 0)
 
 
@@ -322,7 +322,7 @@ def test_review_object_detection_metrics_by_coco(seed: int | str) -> None:
     """All is as in pycocotools for truths without crowds and with the areas of boxes; but no epsilon in precisions."""
     scene = scene_of(seed)
     plain = scene.truth | {"ignore": np.zeros_like(scene.truth["ignore"])}
-    plain["area"] = plain["box"][:, 2:].prod(axis=1)
+    plain["area"] = plain["boxes"][:, 2:].prod(axis=1)
     expected = replace(scene, truth=plain).pycocotools()
     found = evaluated(scene, "review-object-detection-metrics-coco")
     assert np.allclose(np.nan_to_num(list(found.values()), nan=-1.0), expected.stats, rtol=0, atol=1e-14)
@@ -343,8 +343,8 @@ def test_half_a_box_by_hand() -> None:
 
     Cartucho/mAP and review_object_detection_metrics ask `iou >= 0.5` of inclusive boxes, detectron2 `>`.
     """
-    truths = Truths(image=[0], label=[1], box=[[0, 0, 9, 9]])
-    ap = ap_of(Detections(image=[0], label=[1], score=[0.9], box=[[0, 0, 9, 4]]), truths)
+    truths = Truths(image_ids=[0], labels=[1], boxes=[[0, 0, 9, 9]])
+    ap = ap_of(Detections(image_ids=[0], labels=[1], scores=[0.9], boxes=[[0, 0, 9, 4]]), truths)
     reached = {"cartucho", "review-object-detection-metrics", "mmdetection-voc2007", "mmdetection-voc2012"}
     assert ap == pytest.approx({name: float(name in reached) for name in TOOLS}, abs=1e-12)
 
@@ -357,8 +357,8 @@ def test_a_taken_truth_by_hand() -> None:
     half of the last of 100 trapezoids is lost. Ultralytics 8.3 made it false, and its curve falls from (1/2, 1/2) to
     (1, 0): AP is 0.49 + 0.01 * 3/4 + 1/2 * 1/4.
     """
-    truths = Truths(image=[0, 0], label=[1, 1], box=[[0, 0, 10, 10], [4, 0, 14, 10]])
-    detections = Detections(image=[0, 0], label=[1, 1], score=[0.9, 0.8], box=[[0, 0, 10, 10], [1, 0, 11, 10]])
+    truths = Truths(image_ids=[0, 0], labels=[1, 1], boxes=[[0, 0, 10, 10], [4, 0, 14, 10]])
+    detections = Detections(image_ids=[0, 0], labels=[1, 1], scores=[0.9, 0.8], boxes=[[0, 0, 10, 10], [1, 0, 11, 10]])
     ap = ap_of(detections, truths)
     for name, value in ap.items():
         of_voc = 6 / 11 if name.endswith("2007") else 0.5
@@ -373,9 +373,9 @@ def test_a_difficult_truth_by_hand() -> None:
     1/2 + 1/2 * 2/3 = 5/6 under the envelope; in 101 points 51 have 1 and 50 have 2/3. Ultralytics has no C, and two
     false positives after all truths are found: AP is all that it gives, 0.995.
     """
-    truths = Truths(image=[0, 0], label=[1, 1], box=[[0, 0, 9, 9], [50, 50, 59, 59]], ignore=[False, True])
+    truths = Truths(image_ids=[0, 0], labels=[1, 1], boxes=[[0, 0, 9, 9], [50, 50, 59, 59]], ignore=[False, True])
     box = [[0, 0, 9, 9], [200, 0, 209, 9], [50, 50, 59, 59]]
-    ap = ap_of(Detections(image=[0] * 3, label=[1] * 3, score=[0.9, 0.8, 0.7], box=box), truths)
+    ap = ap_of(Detections(image_ids=[0] * 3, labels=[1] * 3, scores=[0.9, 0.8, 0.7], boxes=box), truths)
     counted = {
         "review-object-detection-metrics": 5 / 6,
         "object-detection-metrics": 5 / 6,
@@ -388,8 +388,8 @@ def test_a_difficult_truth_by_hand() -> None:
 
 def test_areas_by_hand() -> None:
     """A truth of 40 x 40 pixels with an annotated area of 900 is small, but medium where its box decides."""
-    truths = Truths(image=[0], label=[1], box=[[0, 0, 40, 40]], area=[900.0])
-    detections = Detections(image=[0], label=[1], score=[0.9], box=[[0, 0, 40, 40]])
+    truths = Truths(image_ids=[0], labels=[1], boxes=[[0, 0, 40, 40]], area=[900.0])
+    detections = Detections(image_ids=[0], labels=[1], scores=[0.9], boxes=[[0, 0, 40, 40]])
     for name in COCO_TOOLS:
         found = boxscore.evaluate(detections, truths, TOOLS[name].protocol)
         is_small, is_medium = (not np.isnan(found[f"map_{size}"]) for size in ("small", "medium"))

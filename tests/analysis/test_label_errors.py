@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -34,13 +34,13 @@ SEED = 1  # the definition of suspicion was chosen with seed 0
 
 def truths_of(boxes: list[list[float]], labels: list[int]) -> Truths:
     """Truths of one image."""
-    return Truths(image=[7] * len(boxes), label=labels, box=boxes, class_names=NAMES, image_names={7: "a.jpg"})
+    return Truths(image_ids=[7] * len(boxes), labels=labels, boxes=boxes, class_names=NAMES, image_names={7: "a.jpg"})
 
 
 def result_of(truths: Truths, *rows: tuple[Sequence[float], int, float]) -> Result:
     """The result of detections of that image: box, label, score."""
     boxes, labels, scores = zip(*rows, strict=True)
-    found = Detections(image=[7] * len(rows), label=list(labels), score=list(scores), box=list(boxes))
+    found = Detections(image_ids=[7] * len(rows), labels=list(labels), scores=list(scores), boxes=list(boxes))
     return boxscore.evaluate(found, truths)
 
 
@@ -106,7 +106,7 @@ def test_one_missing_object_is_one_case() -> None:
 
 def test_a_duplicate_of_a_found_truth_is_no_case() -> None:
     """Nor is a detection that a crowd takes."""
-    truths = Truths(image=[7, 7], label=[CAT, CAT], box=[BOXES[0], [20, 0, 60, 40]], ignore=[False, True])
+    truths = Truths(image_ids=[7, 7], labels=[CAT, CAT], boxes=[BOXES[0], [20, 0, 60, 40]], ignore=[False, True])
     result = result_of(truths, (BOXES[0], CAT, 0.9), ([0, 0, 10, 9], CAT, 0.8), ([22, 2, 40, 30], CAT, 0.7))
     assert len(label_errors(result, score=0.1, kinds=list(KINDS))) == 0
 
@@ -122,12 +122,12 @@ def test_masks_and_class_agnostic_protocols_work_too() -> None:
     """The rows are those that were given, whatever the order of matching."""
     pixels = np.zeros((3, 20, 60), bool)
     pixels[0, :, :10], pixels[1, :, 20:30], pixels[2, :, 40:50] = True, True, True
-    truths = Truths(image=[7], label=[CAT], mask=pixels[:1])
-    found = Detections(image=[7, 7], label=[CAT, DOG], score=[0.9, 0.8], mask=Masks.from_pixels(pixels[[0, 2]]))
+    truths = Truths(image_ids=[7], labels=[CAT], masks=pixels[:1])
+    found = Detections(image_ids=[7, 7], labels=[CAT, DOG], scores=[0.9, 0.8], masks=Masks.from_pixels(pixels[[0, 2]]))
     (case,) = label_errors([boxscore.evaluate(found, truths)] * 2, score=0.1).rows()
     assert (case["kind"], case["suggested_box"], case["num_models"]) == ("missing", [40, 0, 50, 20], 2)
     truths = truths_of([BOXES[0], BOXES[1]], [DOG, CAT])
-    found = Detections(image=[7] * 3, label=[DOG, CAT, CAT], score=[0.9, 0.8, 0.7], box=[*BOXES[:2], BOXES[2]])
+    found = Detections(image_ids=[7] * 3, labels=[DOG, CAT, CAT], scores=[0.9, 0.8, 0.7], boxes=[*BOXES[:2], BOXES[2]])
     result = boxscore.evaluate(found, truths, boxscore.Protocol.named("coco", class_agnostic=True))
     (case,) = label_errors(result, score=0.1).rows()
     assert (case["kind"], case["suggested_label"], case["detection"]) == ("missing", "cat", 2)
@@ -170,7 +170,8 @@ def test_nothing_to_say_is_an_empty_table() -> None:
     """Without detections, without truths, and where all is right."""
     right = result_of(truths_of(BOXES[:1], [CAT]), (BOXES[0], CAT, 0.9))
     empty = boxscore.evaluate(
-        Detections(image=[], label=[], score=[], box=[]), Truths(image=[], label=[], box=[], class_names=NAMES)
+        Detections(image_ids=[], labels=[], scores=[], boxes=[]),
+        Truths(image_ids=[], labels=[], boxes=[], class_names=NAMES),
     )
     for result in (right, empty):
         errors = label_errors(result, kinds=list(KINDS))
@@ -308,9 +309,9 @@ def test_names_on_the_page_are_text(show: Open, tmp_path: Path) -> None:
     """Of images and of classes."""
     num = len(HOSTILE)
     photo((160, 120)).save(tmp_path / "0.png")
-    truths = Truths(image=[0] * num, label=range(num), box=[[2, 2, 40, 40]] * num, class_names=HOSTILE)
+    truths = Truths(image_ids=[0] * num, labels=range(num), boxes=[[2, 2, 40, 40]] * num, class_names=HOSTILE)
     box = [[100 + i, 2, 120 + i, 20 + 8 * i] for i in range(num)]
-    found = Detections(image=[0] * num, label=[*range(1, num), 0], score=[0.9] * num, box=box)
+    found = Detections(image_ids=[0] * num, labels=[*range(1, num), 0], scores=[0.9] * num, boxes=box)
     errors = label_errors(boxscore.evaluate(found, truths), score=0.1)
     page = show(errors.to_html(title=HOSTILE[0], image_folder=tmp_path))
     assert page.title() == HOSTILE[0]
@@ -328,3 +329,20 @@ def test_missing_files_are_said(files: dict[str, str], tmp_path: Path) -> None:
     with pytest.warns(UserWarning, match=re.escape(note)):
         page = errors.to_html(image_folder=empty)
     assert json.dumps(note)[1:-1] in page
+
+
+@pytest.mark.parametrize("protocol", ["coco_keypoints", "crowdpose"])
+def test_poses_without_a_label_are_missing_once(protocol: Literal["coco_keypoints", "crowdpose"]) -> None:
+    """Of a pose that is detected twice and by two models, the surest is the suggestion."""
+    point = np.random.default_rng(0).uniform(0, 100, (3, 14 if protocol == "crowdpose" else 17, 2))
+    box = np.concatenate([point.min(axis=1), point.max(axis=1)], axis=1)
+    truths = Truths(image_ids=[7] * 3, labels=[CAT] * 3, keypoints=point, boxes=box, crowd_index={7: 0.5})
+    results = []
+    for num, shift in enumerate((0, 0.2)):
+        found = np.concatenate([point, point[:1] + 300 + shift, point[:1] + 301 + shift])
+        score = np.array([0.9, 0.9, 0.9, 0.7, 0.6]) + 0.01 * num
+        detections = Detections(image_ids=[7] * 5, labels=[CAT] * 5, scores=score, keypoints=found)
+        results.append(boxscore.evaluate(detections, truths, protocol))
+    ((kind, truth, _, label, suspicion, num_models),) = cases(label_errors(results, score=0.5))
+    assert (kind, truth, label, num_models) == ("missing", None, str(CAT), 2)
+    assert suspicion == pytest.approx((0.7 + 0.71) / 2)

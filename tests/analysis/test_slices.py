@@ -17,7 +17,7 @@ from tests.support.scenes import random_scene
 
 def rows(columns: dict[str, Any], images: Any) -> dict[str, Any]:
     """The columns of some images."""
-    return {name: column[np.isin(columns["image"], images)] for name, column in columns.items()}
+    return {name: column[np.isin(columns["image_ids"], images)] for name, column in columns.items()}
 
 
 @pytest.mark.parametrize("average", ["macro", "micro"])
@@ -45,12 +45,12 @@ def test_a_slice_has_the_bits_of_its_images_alone(name: str, average: str) -> No
 def small() -> Result:
     """Four listed images, one of them without boxes."""
     truths = Truths(
-        image=[1, 2, 3],
-        label=[0, 0, 0],
-        box=[[0, 0, 9, 9]] * 3,
+        image_ids=[1, 2, 3],
+        labels=[0, 0, 0],
+        boxes=[[0, 0, 9, 9]] * 3,
         image_names={1: "a/one.jpg", 2: "a/two.jpg", 3: "b/3.jpg", 10: "b/ten.jpg"},
     )
-    found = Detections(image=[1, 3], label=[0, 0], score=[0.9, 0.8], box=[[0, 0, 9, 9]] * 2)
+    found = Detections(image_ids=[1, 3], labels=[0, 0], scores=[0.9, 0.8], boxes=[[0, 0, 9, 9]] * 2)
     return boxscore.evaluate(found, truths, "voc2012")
 
 

@@ -60,12 +60,12 @@ NUMBERS: dict[str, Any] = {
 def test_columns_of_such_kinds_are_refused(kind: str, key: str) -> None:
     """With the column, and what to do."""
     make, message = KINDS[kind]
-    column = {"boxes": "box", "scores": "score", "labels": "label"}[key]
-    columns = {"image": [0, 0], "label": NUMBERS["labels"], "score": NUMBERS["scores"], "box": NUMBERS["boxes"]}
+    column = key
+    columns = {"image_ids": [0, 0], "labels": NUMBERS["labels"], "scores": NUMBERS["scores"], "boxes": NUMBERS["boxes"]}
     with pytest.raises(InputError, match=f"`{column}` {message}"):
         Detections(**columns | {column: make(NUMBERS[key])})
     if key != "scores":
-        del columns["score"]
+        del columns["scores"]
         with pytest.raises(InputError, match=f"`{column}` {message}"):
             Truths(**columns | {column: make(NUMBERS[key])})
 
@@ -98,8 +98,8 @@ def test_padded_batches_of_such_kinds_are_refused(kind: str) -> None:
     batch = {key: values[None] for key, values in NUMBERS.items()}
     with pytest.raises(InputError, match=f"`preds`: `scores` {message}"):
         MeanAveragePrecision().update(batch | {"scores": make(batch["scores"])}, batch)
-    with pytest.raises(InputError, match=f"`label` {message}"):
-        Truths.from_padded(box=batch["boxes"], label=make(batch["labels"]))
+    with pytest.raises(InputError, match=f"`labels` {message}"):
+        Truths.from_padded(boxes=batch["boxes"], labels=make(batch["labels"]))
 
 
 def test_ids_of_such_kinds_are_refused() -> None:
@@ -125,22 +125,22 @@ def test_numbers_of_eight_bits_are_refused() -> None:
 
 
 @pytest.mark.parametrize("engine", ["native", "parallel"])
-@pytest.mark.parametrize("reversed_column", ["image", "label", "score", "area"])
+@pytest.mark.parametrize("reversed_column", ["image_ids", "labels", "scores", "area"])
 def test_a_reversed_view_of_one_row_stands_beside_tensors(reversed_column: str, engine: Any) -> None:
     """NumPy calls it contiguous, though its stride is negative, which PyTorch has no tensors for."""
     row = {
-        "image": np.array([9, 3]),
-        "label": np.array([9, 1]),
-        "score": np.array([0.0, 0.5]),
+        "image_ids": np.array([9, 3]),
+        "labels": np.array([9, 1]),
+        "scores": np.array([0.0, 0.5]),
         "area": np.array([0.0, 81]),
     }
     columns: dict[str, Any] = {name: torch.as_tensor(column[1:]) for name, column in row.items()}
     view = row[reversed_column][::-1][:1]
     assert view.flags.c_contiguous
     assert view.strides[0] < 0
-    columns |= {"box": torch.tensor([[0.0, 0, 9, 9]]), reversed_column: view}
-    detections = Detections(**{name: columns[name] for name in ("image", "label", "score", "box")})
-    truths = Truths(**{name: columns[name] for name in ("image", "label", "area", "box")})
+    columns |= {"boxes": torch.tensor([[0.0, 0, 9, 9]]), reversed_column: view}
+    detections = Detections(**{name: columns[name] for name in ("image_ids", "labels", "scores", "boxes")})
+    truths = Truths(**{name: columns[name] for name in ("image_ids", "labels", "area", "boxes")})
     result = boxscore.evaluate(detections, truths, engine=engine)
     assert result["map"] == 1 / (1 + np.spacing(1))
     assert result["map_small"] == result["map"]
@@ -149,7 +149,7 @@ def test_a_reversed_view_of_one_row_stands_beside_tensors(reversed_column: str, 
 def test_lists_of_tensors_are_arrays() -> None:
     """Those that have a gradient, too."""
     box = [torch.tensor([0.0, 0, 9, 9], requires_grad=True), np.ones(4)]
-    assert Truths(image=[0, 0], label=[1, 1], box=box).box.tolist() == [[0, 0, 9, 9], [1, 1, 1, 1]]
+    assert Truths(image_ids=[0, 0], labels=[1, 1], boxes=box).boxes.tolist() == [[0, 0, 9, 9], [1, 1, 1, 1]]
 
 
 @pytest.mark.parametrize("threads", [0, -1, 2**64, 2**31, 10**100, 1.5, True, "²", "many"])
@@ -159,7 +159,7 @@ def test_numbers_of_threads_that_can_not_be_are_refused(threads: Any) -> None:
         num_threads(threads)
     with pytest.raises(InputError, match="`threads` must be"):
         boxscore.evaluate(
-            Detections(image=[0], label=[1], score=[0.9], box=[[0, 0, 9, 9]]),
-            Truths(image=[0], label=[1], box=[[0, 0, 9, 9]]),
+            Detections(image_ids=[0], labels=[1], scores=[0.9], boxes=[[0, 0, 9, 9]]),
+            Truths(image_ids=[0], labels=[1], boxes=[[0, 0, 9, 9]]),
             threads=threads,
         )

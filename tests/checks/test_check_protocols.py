@@ -82,7 +82,7 @@ class TestOpenImages:
         found = self.findings(files, tree, files["detections"], files["detections"])
         (error,) = [each for each in found if each.severity == "error"]
         assert error.file == str(tree)
-        assert error.example == f"{tree}: class 'r' must not be among its own ancestors; got r > a > r"
+        assert error.example == f"{tree}: class 'r' must not be its own ancestor; got r > a > r"
 
     def test_ids_are_found_by_the_names_of_the_truths(self, tmp_path: Path) -> None:
         """As in the evaluation: a COCO results file has ids alone."""

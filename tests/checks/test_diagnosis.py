@@ -24,13 +24,13 @@ from tests.support.shared import shared_data
 
 def boxes(columns: Detections | Truths, box: Any) -> Boxes:
     """Other boxes in the format that columns have."""
-    return Boxes(box=box, box_format=columns.box_format)
+    return Boxes(boxes=box, box_format=columns.box_format)
 
 
 def changed(detections: Detections, **changes: Any) -> Detections:
-    """The detections with other columns; `box` in their format."""
-    if "box" in changes:
-        changes["geometry"] = boxes(detections, changes.pop("box"))
+    """The detections with other columns; `boxes` in their format."""
+    if "boxes" in changes:
+        changes["geometry"] = boxes(detections, changes.pop("boxes"))
     return replace(detections, **changes)
 
 
@@ -42,19 +42,23 @@ def look(detections: Detections, truths: Truths) -> Mistake | None:
 
 
 MISTAKES: dict[str, tuple[str, str, Callable[[Detections], dict[str, Any]]]] = {
-    "corners": ("box-format", "look like xyxy, but are read as xywh", lambda found: {"box": corners(found.box)}),
-    "centers": ("box-format", "look like cxcywh, but are read as xywh", lambda found: {"box": centers(found.box)}),
-    "fractions": ("unit", "look like fractions of", lambda found: {"box": found.box / [*SIZE, *SIZE]}),
-    "thousandths": ("unit", "look like thousandths", lambda found: {"box": found.box / [*SIZE, *SIZE] * 1000}),
-    "y before x": ("axes", "x and y of `preds` look swapped", lambda found: {"box": found.box[:, [1, 0, 3, 2]]}),
-    "low": ("shifted-labels", "look one too low", lambda found: {"label": found.label - 1}),
-    "high": ("shifted-labels", "look one too high", lambda found: {"label": found.label + 1}),
-    "other classes": ("other-labels", "another list of classes", lambda found: {"label": found.label * 37 % 11}),
-    "next image": ("image-ids", "the images of `preds` look one too high", lambda found: {"image": found.image + 1}),
+    "corners": ("box-format", "look like xyxy, but are read as xywh", lambda found: {"boxes": corners(found.boxes)}),
+    "centers": ("box-format", "look like cxcywh, but are read as xywh", lambda found: {"boxes": centers(found.boxes)}),
+    "fractions": ("unit", "look like fractions of", lambda found: {"boxes": found.boxes / [*SIZE, *SIZE]}),
+    "thousandths": ("unit", "look like thousandths", lambda found: {"boxes": found.boxes / [*SIZE, *SIZE] * 1000}),
+    "y before x": ("axes", "x and y of `preds` look swapped", lambda found: {"boxes": found.boxes[:, [1, 0, 3, 2]]}),
+    "low": ("shifted-labels", "look one too low", lambda found: {"labels": found.labels - 1}),
+    "high": ("shifted-labels", "look one too high", lambda found: {"labels": found.labels + 1}),
+    "other classes": ("other-labels", "another list of classes", lambda found: {"labels": found.labels * 37 % 11}),
+    "next image": (
+        "image-ids",
+        "the images of `preds` look one too high",
+        lambda found: {"image_ids": found.image_ids + 1},
+    ),
     "nothing": (
         "empty",
         "no detections for 60 truths",
-        lambda _: {key: [] for key in ("image", "label", "score", "box")},
+        lambda _: {key: [] for key in ("image_ids", "labels", "scores", "boxes")},
     ),
 }
 
@@ -76,7 +80,7 @@ def test_likely_mistakes_are_found(name: str) -> None:
 def test_labels_off_by_one_are_found_for_any_number_of_classes(num_classes: int, shift: int) -> None:
     """Also where all labels but one occur on both sides."""
     found, truths = data(num_classes, num_images=40)
-    told = look(replace(found, label=found.label + shift), truths)
+    told = look(replace(found, labels=found.labels + shift), truths)
     assert told is not None
     assert told.kind == "shifted-labels"
 
@@ -84,7 +88,7 @@ def test_labels_off_by_one_are_found_for_any_number_of_classes(num_classes: int,
 def test_two_mistakes_at_once_are_both_told() -> None:
     """The boxes first."""
     found, truths = data()
-    told = look(replace(found, geometry=boxes(found, centers(found.box)), label=found.label - 1), truths)
+    told = look(replace(found, geometry=boxes(found, centers(found.boxes)), labels=found.labels - 1), truths)
     assert told is not None
     assert told.kind == "box-format"
     assert "Besides, the labels of `preds` look one too low" in str(told)
@@ -93,26 +97,27 @@ def test_two_mistakes_at_once_are_both_told() -> None:
 def test_truths_of_another_format_are_found() -> None:
     """The mistake may be on their side."""
     found, truths = data()
-    told = look(found, replace(truths, geometry=boxes(truths, centers(truths.box))))
+    told = look(found, replace(truths, geometry=boxes(truths, centers(truths.boxes))))
     assert told is not None
     assert "the boxes of `targets` look like cxcywh, but are read as xywh" in str(told)
 
 
 BAD: dict[str, Callable[[Detections, Any, Any], dict[str, Any]]] = {
-    "random labels": lambda found, rng, _: {"label": rng.permutation(found.label)},
-    "one class": lambda found, *_: {"label": np.full(len(found), np.asarray(found.label)[0])},
+    "random labels": lambda found, rng, _: {"labels": rng.permutation(found.labels)},
+    "one class": lambda found, *_: {"labels": np.full(len(found), np.asarray(found.labels)[0])},
     "random boxes": lambda found, rng, size: {
-        "box": np.concatenate([rng.random((len(found), 2)), rng.random((len(found), 2)) / 2], axis=1)
+        "boxes": np.concatenate([rng.random((len(found), 2)), rng.random((len(found), 2)) / 2], axis=1)
         * np.concatenate([size, size], axis=1)
     },
     "tiny boxes": lambda found, rng, size: {
-        "box": np.concatenate([rng.random((len(found), 2)) * size, np.full((len(found), 2), 4.0)], axis=1)
+        "boxes": np.concatenate([rng.random((len(found), 2)) * size, np.full((len(found), 2), 4.0)], axis=1)
     },
-    "whole images": lambda _, __, size: {"box": np.concatenate([np.zeros_like(size), size], axis=1)},
-    "anchors": lambda _, __, size: {"box": np.concatenate([size / 2 - 20, np.full_like(size, 40.0)], axis=1)},
-    "random scores": lambda found, rng, _: {"score": rng.random(len(found))},
+    "whole images": lambda _, __, size: {"boxes": np.concatenate([np.zeros_like(size), size], axis=1)},
+    "anchors": lambda _, __, size: {"boxes": np.concatenate([size / 2 - 20, np.full_like(size, 40.0)], axis=1)},
+    "random scores": lambda found, rng, _: {"scores": rng.random(len(found))},
     "jitter": lambda found, rng, _: {
-        "box": found.box * np.concatenate([np.ones((len(found), 2)), np.exp(rng.normal(0, 1, (len(found), 2)))], axis=1)
+        "boxes": found.boxes
+        * np.concatenate([np.ones((len(found), 2)), np.exp(rng.normal(0, 1, (len(found), 2)))], axis=1)
     },
 }
 
@@ -129,11 +134,11 @@ def real() -> tuple[Detections, Truths]:
 def test_bad_detectors_are_not_accused(real: tuple[Detections, Truths], name: str, num_images: int) -> None:
     """An untrained model on real images has no reading that would make it good."""
     rng = np.random.default_rng(num_images)
-    images = rng.choice(np.unique(np.asarray(real[1].image)), num_images, replace=False)
-    found = take(real[0], np.isin(np.asarray(real[0].image), images))
-    truths = take(real[1], np.isin(np.asarray(real[1].image), images))
+    images = rng.choice(np.unique(np.asarray(real[1].image_ids)), num_images, replace=False)
+    found = take(real[0], np.isin(np.asarray(real[0].image_ids), images))
+    truths = take(real[1], np.isin(np.asarray(real[1].image_ids), images))
     sizes = truths.image_sizes or {}
-    size = np.array([sizes[image] for image in np.asarray(found.image).tolist()], np.float64)
+    size = np.array([sizes[image] for image in np.asarray(found.image_ids).tolist()], np.float64)
     assert look(changed(found, **BAD[name](found, rng, size)), truths) is None
 
 
@@ -143,13 +148,15 @@ def test_mistakes_with_a_real_detector_are_found(real: tuple[Detections, Truths]
     kind, _, change = MISTAKES[name]
     found, truths = real
     if name in ("fractions", "thousandths"):
-        size = np.array([(truths.image_sizes or {})[image] for image in np.asarray(found.image).tolist()], np.float64)
+        size = np.array(
+            [(truths.image_sizes or {})[image] for image in np.asarray(found.image_ids).tolist()], np.float64
+        )
         factor = 1000 if name == "thousandths" else 1
-        found = replace(found, geometry=boxes(found, found.box / np.concatenate([size, size], axis=1) * factor))
+        found = replace(found, geometry=boxes(found, found.boxes / np.concatenate([size, size], axis=1) * factor))
     elif name == "next image":
-        images = np.unique(np.asarray(truths.image))
-        place = np.searchsorted(images, np.asarray(found.image))
-        found = replace(found, image=images[np.minimum(place + 1, images.size - 1)])
+        images = np.unique(np.asarray(truths.image_ids))
+        place = np.searchsorted(images, np.asarray(found.image_ids))
+        found = replace(found, image_ids=images[np.minimum(place + 1, images.size - 1)])
     else:
         found = changed(found, **change(found))
     told = look(found, replace(truths, class_names=None))
@@ -159,11 +166,11 @@ def test_mistakes_with_a_real_detector_are_found(real: tuple[Detections, Truths]
 
 def turned(found: Detections, truths: Truths, sign: int) -> tuple[Detections, Truths]:
     """Both as oriented boxes, 4 times as wide as high; the angles of detections have this sign."""
-    box = centers(truths.box)
+    box = centers(truths.boxes)
     box[:, 2] = 4 * box[:, 3]
     oriented = np.concatenate([box, np.linspace(0.3, 1.2, len(box))[:, None]], axis=1)
     own = oriented * [1, 1, 1, 1, sign]
-    geometry = [OrientedBoxes(box=each, box_format="cxcywha:radians") for each in (own, oriented)]
+    geometry = [OrientedBoxes(boxes=each, box_format="cxcywha:radians") for each in (own, oriented)]
     return replace(found, geometry=geometry[0]), replace(truths, geometry=geometry[1])
 
 
@@ -190,7 +197,7 @@ def test_fractions_beside_pixels_are_told_apart(side: int) -> None:
     """By their numbers, where no size of an image is known."""
     columns: list[Any] = [*data()]
     columns[1] = replace(columns[1], image_sizes=None)
-    columns[side] = replace(columns[side], geometry=boxes(columns[side], columns[side].box / [*SIZE, *SIZE]))
+    columns[side] = replace(columns[side], geometry=boxes(columns[side], columns[side].boxes / [*SIZE, *SIZE]))
     told = look(*columns)
     assert told is not None
     names = ["`preds`", "`targets`"][:: 1 - 2 * side]
@@ -201,7 +208,7 @@ def test_fractions_beside_pixels_are_told_apart(side: int) -> None:
 def test_labels_that_no_truth_has_are_told() -> None:
     """Where no shift, order or mapping explains them."""
     found, truths = data()
-    told = look(replace(found, label=np.random.default_rng(1).integers(70, 80, len(found))), truths)
+    told = look(replace(found, labels=np.random.default_rng(1).integers(70, 80, len(found))), truths)
     assert told is not None
     assert told.kind == "foreign-labels"
     assert (
@@ -212,7 +219,7 @@ def test_labels_that_no_truth_has_are_told() -> None:
 def test_a_mistake_has_its_numbers_as_values() -> None:
     """Programs need not read them in the message."""
     found, truths = data()
-    told = look(replace(found, label=np.asarray(found.label) + 1), truths)
+    told = look(replace(found, labels=np.asarray(found.labels) + 1), truths)
     assert told is not None
     assert told.evidence.facts["reading"] == "one too high"
     assert [told.evidence.facts[name] for name in ("overlaps", "then", "now")] == [60, 60, 0]
@@ -221,10 +228,10 @@ def test_a_mistake_has_its_numbers_as_values() -> None:
 def test_files_are_examined_as_columns_are(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A box beyond the image among 130 fractions: neither the fast path nor a check of files takes them for pixels."""
     columns = [
-        replace(each, image=np.asarray(each.image) % 13 + 1, geometry=boxes(each, each.box / [*SIZE, *SIZE]))
+        replace(each, image_ids=np.asarray(each.image_ids) % 13 + 1, geometry=boxes(each, each.boxes / [*SIZE, *SIZE]))
         for each in data(num_images=26)
     ]
-    columns[0].box[7] = [-3, 0.1, 5, 0.2]
+    columns[0].boxes[7] = [-3, 0.1, 5, 0.2]
     paths = files(tmp_path, *columns)  # type: ignore[arg-type]
     assert main(["eval", *paths]) == 0
     assert "look like fractions of the image's size, but are read as pixels" in capsys.readouterr().err
@@ -237,13 +244,13 @@ def batches(found: Detections, truths: Truths) -> list[tuple[list[dict[str, Any]
     """Two images at a time, as lists of dicts."""
 
     def dicts(columns: Any, images: Any, names: dict[str, str]) -> list[dict[str, Any]]:
-        rows = [np.flatnonzero(np.asarray(columns.image) == image) for image in images]
+        rows = [np.flatnonzero(np.asarray(columns.image_ids) == image) for image in images]
         return [{key: np.asarray(getattr(columns, name))[row] for key, name in names.items()} for row in rows]
 
-    images = np.unique(np.asarray(truths.image))
-    own = {"boxes": "box", "labels": "label"}
+    images = np.unique(np.asarray(truths.image_ids))
+    own = {"boxes": "boxes", "labels": "labels"}
     return [
-        (dicts(found, images[i : i + 2], own | {"scores": "score"}), dicts(truths, images[i : i + 2], own))
+        (dicts(found, images[i : i + 2], own | {"scores": "scores"}), dicts(truths, images[i : i + 2], own))
         for i in range(0, images.size, 2)
     ]
 
@@ -271,7 +278,7 @@ def test_the_metric_says_nothing_of_good_and_of_bad_boxes() -> None:
     """An untrained model in the first epoch is no mistake."""
     found, truths = data()
     rng = np.random.default_rng(1)
-    for each in (found, replace(found, geometry=boxes(found, rng.permutation(np.asarray(found.box))))):
+    for each in (found, replace(found, geometry=boxes(found, rng.permutation(np.asarray(found.boxes))))):
         metric = MeanAveragePrecision(box_format="xywh")
         with warnings.catch_warnings(action="error"):
             for preds, targets in batches(each, truths):
@@ -284,15 +291,14 @@ def test_the_class_of_torchmetrics_warns_alike() -> None:
     torch = pytest.importorskip("torch")
     module = pytest.importorskip("boxscore.torchmetrics")
     found, truths = data()
-    metric, quiet = (module.MeanAveragePrecision("xywh") for _ in range(2))
-    quiet.warn_on_mistakes = False
-    for preds, targets in batches(replace(found, label=np.asarray(found.label) + 1), truths):
+    metric, quiet = (module.MeanAveragePrecision("xywh", warn=warn) for warn in (True, False))
+    for preds, targets in batches(replace(found, labels=np.asarray(found.labels) + 1), truths):
         tensors = [
             [{key: torch.tensor(value) for key, value in each.items()} for each in side] for side in (preds, targets)
         ]
         metric.update(*tensors)
         quiet.update(*tensors)
-    with pytest.warns(UserWarning, match=r"the labels of `preds` look one too high.*warn_on_mistakes=False") as told:
+    with pytest.warns(UserWarning, match=r"the labels of `preds` look one too high.*warn=False") as told:
         metric.compute()
     assert len(told) == 1
     assert told[0].filename == __file__
@@ -307,18 +313,21 @@ def test_a_watch_keeps_a_bounded_copy() -> None:
     image = np.arange(num) // 10
     box = np.tile([0.0, 0.0, 9.0, 9.0], (num, 1))
     watch.add(
-        Detections(image=image, label=image, score=np.ones(num), box=box), Truths(image=image, label=image, box=box)
+        Detections(image_ids=image, labels=image, scores=np.ones(num), boxes=box),
+        Truths(image_ids=image, labels=image, boxes=box),
     )
     kept = watch._batches[0]
-    assert len(kept.detections["box"]) == len(kept.truths["box"]) == Watch.NUM_ROWS // 10
+    assert len(kept.detections["boxes"]) == len(kept.truths["boxes"]) == Watch.NUM_ROWS // 10
     box[:] = 0
-    assert kept.detections["box"].all(axis=0).tolist() == [False, False, True, True], "it is a copy"
+    assert kept.detections["boxes"].all(axis=0).tolist() == [False, False, True, True], "it is a copy"
 
 
 def files(folder: Path, found: Detections, truths: Truths, *, first_id: int = 1) -> list[str]:
     """Both as COCO files."""
-    labels = np.unique(np.concatenate([np.asarray(found.label), np.asarray(truths.label)])).tolist()
-    rows = zip(*(np.asarray(column).tolist() for column in (truths.image, truths.label, truths.box)), strict=True)
+    labels = np.unique(np.concatenate([np.asarray(found.labels), np.asarray(truths.labels)])).tolist()
+    rows = zip(
+        *(np.asarray(column).tolist() for column in (truths.image_ids, truths.labels, truths.boxes)), strict=True
+    )
     dataset = {
         "images": [{"id": image, "width": SIZE[0], "height": SIZE[1]} for image in range(1, 14)],
         "categories": [{"id": label, "name": f"class {label}"} for label in labels],
@@ -327,7 +336,7 @@ def files(folder: Path, found: Detections, truths: Truths, *, first_id: int = 1)
             for i, (image, label, box) in enumerate(rows, start=first_id)
         ],
     }
-    columns = (np.asarray(column).tolist() for column in (found.image, found.label, found.box, found.score))
+    columns = (np.asarray(column).tolist() for column in (found.image_ids, found.labels, found.boxes, found.scores))
     results = [
         {"image_id": image, "category_id": label, "bbox": box, "score": score}
         for image, label, box, score in zip(*columns, strict=True)
@@ -355,7 +364,7 @@ def test_commands_say_it_on_stderr(tmp_path: Path, capsys: pytest.CaptureFixture
 def test_a_class_beside_background_may_be_off_by_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """All detections are of a class that is listed and has no truths."""
     found, truths = data(1)
-    paths = files(tmp_path, replace(found, label=np.asarray(found.label) - 1), truths)
+    paths = files(tmp_path, replace(found, labels=np.asarray(found.labels) - 1), truths)
     assert main(["eval", *paths]) == 0
     assert "look one too low: of 60 that overlap a truth, 60 would be of its class" in capsys.readouterr().err
 
@@ -377,7 +386,7 @@ def test_check_finds_what_eval_tells(tmp_path: Path, capsys: pytest.CaptureFixtu
 def test_the_option_that_is_named_mends_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """COCO results with corners are read as such, and then nothing is said."""
     found, truths = data()
-    paths = files(tmp_path, replace(found, geometry=boxes(found, corners(found.box))), truths)
+    paths = files(tmp_path, replace(found, geometry=boxes(found, corners(found.boxes))), truths)
     assert main(["eval", *paths]) == 0
     assert "`--box-format xyxy` reads them so" in capsys.readouterr().err
     assert main(["eval", *paths, "--box-format", "xyxy", "--json", "-"]) == 0
@@ -389,7 +398,7 @@ def test_the_option_that_is_named_mends_it(tmp_path: Path, capsys: pytest.Captur
 def test_a_bad_detector_gets_a_soft_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """And none with --quiet."""
     found, truths = data()
-    paths = files(tmp_path, replace(found, image=np.roll(np.asarray(found.image), 25)), truths)
+    paths = files(tmp_path, replace(found, image_ids=np.roll(np.asarray(found.image_ids), 25)), truths)
     assert main(["eval", *paths]) == 0
     assert "the detections may just be bad, or belong to other images; try `boxscore check" in capsys.readouterr().err
     assert main(["eval", *paths, "--quiet"]) == 0
@@ -404,7 +413,7 @@ def test_files_beyond_memory_are_looked_at_too(tmp_path: Path) -> None:
     found, truths = data()
     boxscore.write_truths(tmp_path / "gt.parquet", truths)
     boxscore.write_detections(
-        tmp_path / "dt.parquet", replace(found, geometry=boxes(found, centers(found.box))), truths
+        tmp_path / "dt.parquet", replace(found, geometry=boxes(found, centers(found.boxes))), truths
     )
     with pytest.warns(UserWarning, match=r"dt.parquet look like cxcywh, but are read as xywh"):
         evaluate_files(str(tmp_path / "dt.parquet"), str(tmp_path / "gt.parquet"), memory=plenty())

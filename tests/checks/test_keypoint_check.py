@@ -208,7 +208,7 @@ def test_files_without_keypoints(tmp_path: Path) -> None:
     write(tmp_path / "gt.csv", "image_id,category_id,x,y,w,h\n1,1,1,2,3,4\n")
     reading = Reading(options=Options(iou_types=("keypoints",)))
     (finding,) = (each for each in inspect_files(tmp_path / "gt.csv", [], OKS, reading) if each.severity == "error")
-    assert "must have keypoints for `iou_type` keypoints; the file has none" in finding.example
+    assert "must have sets of keypoints for `iou_type` keypoints; the file has none" in finding.example
 
 
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

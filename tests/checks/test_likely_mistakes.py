@@ -16,7 +16,7 @@ from boxscore.checks.evidence import find_resizings, rounded_to
 from boxscore.checks.mistakes import Remedies, find_mistakes
 from boxscore.cli import main
 from boxscore.cli.sample import FOLDER
-from boxscore.data.dataset import take
+from boxscore.data.dataset import take, with_geometries
 from boxscore.data.geometry.boxes import Boxes, to_xyxy
 from boxscore.data.geometry.keypoints import Keypoints
 from tests.support.near_truths import SIZE, centers, corners, data
@@ -87,10 +87,10 @@ MISTAKES = {
 def scene(mistake: Mistake, num_images: int = 12) -> tuple[Detections, Truths]:
     """A good detector's output with a mistake on the way."""
     found, truths = data(num_images=num_images)
-    box, truth_box = (np.asarray(each.box, np.float64) for each in (found, truths))
+    box, truth_box = (np.asarray(each.boxes, np.float64) for each in (found, truths))
     box[:, :2] = np.clip(box[:, :2], 0, None)
     geometry = [
-        Boxes(box=change(each), box_format=mistake.box_format)  # type: ignore[arg-type]
+        Boxes(boxes=change(each), box_format=mistake.box_format)  # type: ignore[arg-type]
         for change, each in ((mistake.change, box), (mistake.change_truths, truth_box))
     ]
     return replace(found, geometry=geometry[0]), replace(truths, geometry=geometry[1], image_sizes=None)
@@ -98,20 +98,20 @@ def scene(mistake: Mistake, num_images: int = 12) -> tuple[Detections, Truths]:
 
 def on_images(found: Detections, truths: Truths, images: Any) -> tuple[Detections, Truths]:
     """The rows on some images."""
-    return take(found, np.isin(np.asarray(found.image), images)), take(
-        truths, np.isin(np.asarray(truths.image), images)
+    return take(found, np.isin(np.asarray(found.image_ids), images)), take(
+        truths, np.isin(np.asarray(truths.image_ids), images)
     )
 
 
 def as_lists(found: Detections, truths: Truths, wrap: Any = np.asarray) -> tuple[list[Any], list[Any]]:
     """One dict per image."""
-    images = np.unique(np.asarray(truths.image))
+    images = np.unique(np.asarray(truths.image_ids))
 
     def of(columns: Any, **names: str) -> list[dict[str, Any]]:
-        rows = [np.flatnonzero(np.asarray(columns.image) == image) for image in images]
+        rows = [np.flatnonzero(np.asarray(columns.image_ids) == image) for image in images]
         return [{key: wrap(np.asarray(getattr(columns, name))[row]) for key, name in names.items()} for row in rows]
 
-    return of(found, boxes="box", labels="label", scores="score"), of(truths, boxes="box", labels="label")
+    return of(found, boxes="boxes", labels="labels", scores="scores"), of(truths, boxes="boxes", labels="labels")
 
 
 def padded(images: list[dict[str, Any]]) -> dict[str, Any]:
@@ -180,8 +180,10 @@ def test_tensors_of_16_bits_are_warned_of() -> None:
 
 def write_coco(folder: Path, found: Detections, truths: Truths) -> list[str]:
     """Both as COCO files, with the numbers of boxes as they are."""
-    images = np.unique(np.asarray(truths.image)).tolist()
-    rows = zip(*(np.asarray(column).tolist() for column in (truths.image, truths.label, truths.box)), strict=True)
+    images = np.unique(np.asarray(truths.image_ids)).tolist()
+    rows = zip(
+        *(np.asarray(column).tolist() for column in (truths.image_ids, truths.labels, truths.boxes)), strict=True
+    )
     dataset = {
         "images": [{"id": image} for image in images],
         "categories": [{"id": label, "name": f"class {label}"} for label in range(1, 11)],
@@ -190,7 +192,7 @@ def write_coco(folder: Path, found: Detections, truths: Truths) -> list[str]:
             for i, (image, label, box) in enumerate(rows, start=1)
         ],
     }
-    columns = (np.asarray(column).tolist() for column in (found.image, found.label, found.box, found.score))
+    columns = (np.asarray(column).tolist() for column in (found.image_ids, found.labels, found.boxes, found.scores))
     results = [
         {"image_id": image, "category_id": label, "bbox": box, "score": score}
         for image, label, box, score in zip(*columns, strict=True)
@@ -241,7 +243,7 @@ class TestImages:
     def test_files_of_a_part_are_told(self, tmp_path: Path, capsys: pytest.CaptureFixture[str], share: float) -> None:
         """Also where the part is large enough for a plausible AP."""
         found, truths = data(num_images=100)
-        found = take(found, np.asarray(found.image) <= 100 * share)
+        found = take(found, np.asarray(found.image_ids) <= 100 * share)
         paths = write_coco(tmp_path, found, truths)
         assert main(["eval", *paths]) == 0
         told = capsys.readouterr().err
@@ -254,14 +256,14 @@ class TestImages:
     def test_a_metric_with_a_tenth_of_the_detections_warns(self) -> None:
         """Images without detections come with empty arrays."""
         found, truths = data(num_images=100)
-        told = warned(take(found, np.asarray(found.image) <= 10), truths, "lists")
+        told = warned(take(found, np.asarray(found.image_ids) <= 10), truths, "lists")
         assert len(told) == 1
         assert "only 10 of 100 images with truths have detections: is `preds` complete" in told[0]
 
     def test_a_detector_that_reports_little_is_not_accused(self) -> None:
         """One detection on every third image, as with a high score threshold."""
         found, truths = data(1, num_images=60)
-        image = np.asarray(found.image)
+        image = np.asarray(found.image_ids)
         is_kept = (image % 3 == 0) & np.append(True, image[1:] != image[:-1])
         found = take(found, is_kept)
         assert find_mistakes(boxscore.evaluate(found, truths), found, truths, Remedies()) == []
@@ -304,12 +306,12 @@ class TestLabels:
         found, truths = data(4, num_images=12)
         for folder, columns in (("labels", truths), ("predictions", found)):
             (tmp_path / folder).mkdir()
-            box = centers(np.clip(np.asarray(columns.box), 0, None)) / FRACTION
+            box = centers(np.clip(np.asarray(columns.boxes), 0, None)) / FRACTION
             for image in range(1, 13):
-                rows = np.flatnonzero(np.asarray(columns.image) == image)
+                rows = np.flatnonzero(np.asarray(columns.image_ids) == image)
                 lines = [
                     " ".join(
-                        map(str, [columns.label[row], *box[row], *([columns.score[row]] if columns is found else [])])
+                        map(str, [columns.labels[row], *box[row], *([columns.scores[row]] if columns is found else [])])
                     )
                     for row in rows
                 ]
@@ -368,9 +370,9 @@ class TestFalseAlarms:
         noise = 0 if seed % 2 else rng.normal(0, 0.04, box.shape) * box[:, [2, 3, 2, 3]]
         change = {"xyxy": corners, "xywh": same, "cxcywh": centers}[box_format]
         label, image = rng.integers(0, num_classes, num), np.repeat(np.arange(num_images), per_image)
-        settings: dict[str, Any] = {"image": image, "label": label, "box_format": box_format}
-        truths = Truths(**settings, box=change(box))
-        found = Detections(**settings, score=rng.random(num), box=change(np.maximum(box + noise, 0)))
+        settings: dict[str, Any] = {"image_ids": image, "labels": label, "box_format": box_format}
+        truths = Truths(**settings, boxes=change(box))
+        found = Detections(**settings, scores=rng.random(num), boxes=change(np.maximum(box + noise, 0)))
         names = [f"class {i}" for i in range(num_classes)]
         for way in ("lists", "padded"):
             assert warned(found, truths, way, class_names=names) == []
@@ -385,9 +387,9 @@ class TestFalseAlarms:
         def boxes() -> Any:
             return corners(np.concatenate([rng.random((num, 2)) * 400, rng.uniform(5, 200, (num, 2))], axis=1))
 
-        settings: dict[str, Any] = {"image": image, "label": np.zeros(num, np.int64)}
-        truths = Truths(**settings, box=boxes())
-        found = Detections(**settings, score=rng.random(num), box=boxes())
+        settings: dict[str, Any] = {"image_ids": image, "labels": np.zeros(num, np.int64)}
+        truths = Truths(**settings, boxes=boxes())
+        found = Detections(**settings, scores=rng.random(num), boxes=boxes())
         mistakes = find_mistakes(boxscore.evaluate(found, truths), found, truths, Remedies())
         assert "resized" not in [each.kind for each in mistakes]
 
@@ -396,9 +398,14 @@ class TestFalseAlarms:
         rng = np.random.default_rng(0)
         position = rng.uniform(1, 60, (200, 2))
         box = np.concatenate([position, 500 - position - rng.uniform(1, 60, (200, 2))], axis=1)
-        settings: dict[str, Any] = {"image": np.arange(200), "label": np.zeros(200, np.int64), "box_format": "xywh"}
+        settings: dict[str, Any] = {
+            "image_ids": np.arange(200),
+            "labels": np.zeros(200, np.int64),
+            "box_format": "xywh",
+        }
         assert (
-            warned(Detections(**settings, score=rng.random(200), box=box), Truths(**settings, box=box), "lists") == []
+            warned(Detections(**settings, scores=rng.random(200), boxes=box), Truths(**settings, boxes=box), "lists")
+            == []
         )
 
     @pytest.mark.parametrize("step", [1, 0.5, 0.25, 4, 0.1])
@@ -459,11 +466,13 @@ class TestFalseAlarms:
         truths = boxscore.read_truths(shared_data("coco_val2017/instances_val2017_boxes.json"))
         found = boxscore.read_detections(shared_data("coco_val2017/yolox_nano.json"), truths)
         for seed in range(3):
-            images = np.random.default_rng(seed).choice(np.unique(np.asarray(truths.image)), num_images, replace=False)
+            images = np.random.default_rng(seed).choice(
+                np.unique(np.asarray(truths.image_ids)), num_images, replace=False
+            )
             some, others = on_images(found, truths, images)
             for change, name in ((corners, "xyxy"), (same, "xywh"), (centers, "cxcywh")):
                 shapes: list[Any] = [
-                    Boxes(box=change(np.asarray(each.box)), box_format=name)  # type: ignore[arg-type]
+                    Boxes(boxes=change(np.asarray(each.boxes)), box_format=name)  # type: ignore[arg-type]
                     for each in (some, others)
                 ]
                 assert warned(replace(some, geometry=shapes[0]), replace(others, geometry=shapes[1]), way) == []
@@ -483,7 +492,7 @@ class TestResizing:
         sizes = truths.image_sizes or {}
         images = np.random.default_rng(num_images).choice([*sizes], num_images, replace=False)
         found, truths = on_images(found, truths, images)
-        size = np.array([sizes[image] for image in np.asarray(found.image).tolist()], np.float64)
+        size = np.array([sizes[image] for image in np.asarray(found.image_ids).tolist()], np.float64)
         side = float(name.split()[-1]) if name != self.REAL[-1] else 0
         scale = {
             "longest": side / size.max(axis=1, keepdims=True),
@@ -492,10 +501,10 @@ class TestResizing:
             "letterbox": side / size.max(axis=1, keepdims=True),
             "all": 1.25,
         }[name.split()[0]] * np.ones_like(size)
-        box = np.asarray(found.box) * np.concatenate([scale, scale], axis=1)
+        box = np.asarray(found.boxes) * np.concatenate([scale, scale], axis=1)
         if name.startswith("letterbox"):
             box[:, :2] += (side - size * scale) / 2
-        found = replace(found, geometry=Boxes(box=box, box_format="xywh"))
+        found = replace(found, geometry=Boxes(boxes=box, box_format="xywh"))
         truths = replace(truths, image_sizes=None)
         mistakes = find_mistakes(boxscore.evaluate(found, truths), found, truths, Remedies())
         assert [each.kind for each in mistakes] == ["resized"]
@@ -508,7 +517,7 @@ class TestResizing:
         points = found.geometry
         assert isinstance(points, Keypoints)
         scaled = replace(points, point=np.asarray(points.point) * 1.6)
-        found = replace(found, geometry=scaled, others=())
+        found = with_geometries(found, scaled)
         mistakes = find_mistakes(boxscore.evaluate(found, truths, "coco_keypoints"), found, truths, Remedies())
         assert [each.kind for each in mistakes] == ["resized"]
         assert "the shapes of `preds` match the truths if they are scaled: of the 143" in str(mistakes[0])

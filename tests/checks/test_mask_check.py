@@ -202,7 +202,7 @@ def test_files_without_masks_are_refused(tmp_path: Path) -> None:
     path = write(tmp_path / "t.csv", "image,label,x1,y1,x2,y2\na,cat,1,2,3,4\na,cat,5,5,4,9\n")
     findings = inspect_files(path, [], Protocol.named("coco"), Reading(options=Options(iou_types=("segm",))))
     assert [each.kind for each in findings] == ["refused", "negative-size", "no-size"]
-    assert findings[0].example == f"{path}: must have masks for `iou_type` segm; the file has boxes alone"
+    assert findings[0].example == f"{path}: must have masks for `iou_type` segm; the file has none"
 
 
 def test_yolo_polygons_are_checked(tmp_path: Path) -> None:

@@ -58,19 +58,19 @@ def test_the_short_way_gives_every_bit_of_the_long_one(name: str, tmp_path: Path
         detections.write_text(json.dumps(rows))
         many = {f"size {a}": (a * 500, a * 500 + 700) for a in range(8)}
         for protocol in (Protocol.named(name), Protocol.named(name, areas={"all": (0, None)} | many, limits=(2, None))):
-            summaries = summarize_files(truths, [detections], [protocol], threads=2)
+            (summaries,) = summarize_files(truths, [detections], [protocol], threads=2)
             assert summaries is not None
-            assert_same(summaries[0][0], by_columns(truths, detections, protocol))
+            assert_same(summaries[0], by_columns(truths, detections, protocol))
 
 
 def test_the_short_way_on_real_data() -> None:
     """COCO val2017 and a real detector; the reference's AP, to the last bit."""
     truths = shared_data("coco_val2017/instances_val2017_boxes.json")
     detections = shared_data("coco_val2017/yolox_nano.json")
-    summaries = summarize_files(truths, [detections], [Protocol.named("coco")], threads=2)
+    (summaries,) = summarize_files(truths, [detections], [Protocol.named("coco")], threads=2)
     assert summaries is not None
-    assert summaries[0][0].numbers["map"] == 0.25640230486509386
-    assert_same(summaries[0][0], by_columns(truths, detections, Protocol.named("coco")))
+    assert summaries[0].numbers["map"] == 0.25640230486509386
+    assert_same(summaries[0], by_columns(truths, detections, Protocol.named("coco")))
 
 
 RESULT = {"image_id": 1, "category_id": 1, "bbox": [1, 2, 3, 4], "score": 0.5}
@@ -93,16 +93,57 @@ def test_what_a_user_should_hear_of_goes_the_long_way(results: Any, tmp_path: Pa
     """Which has the words for it."""
     path = tmp_path / "results.json"
     path.write_text(results if isinstance(results, str) else json.dumps(results))
-    assert summarize_files(TRUTHS, [DETECTIONS, path], [Protocol.named("coco")], threads=1) is None
-    assert summarize_files(TRUTHS, [tmp_path / "missing.json"], [Protocol.named("coco")], threads=1) is None
-    assert summarize_files(TRUTHS, [DETECTIONS], [Protocol.named("coco", average="weighted")], threads=1) is None
+    first, second = summarize_files(TRUTHS, [DETECTIONS, path], [Protocol.named("coco")], threads=1)
+    assert first is not None
+    assert second is None
+    assert summarize_files(TRUTHS, [tmp_path / "missing.json"], [Protocol.named("coco")], threads=1) == [None]
+    assert summarize_files(TRUTHS, [DETECTIONS], [Protocol.named("coco", average="weighted")], threads=1) == [None]
+
+
+@pytest.mark.native
+def test_a_suspicious_result_needs_no_second_reading(tmp_path: Path) -> None:
+    """The general path continues from what was read: each file is opened once, and output and warnings are its own."""
+    path = tmp_path / "shifted.json"
+    rows = json.loads(DETECTIONS.read_text())
+    path.write_text(json.dumps([row | {"category_id": row["category_id"] % 3 + 1} for row in rows]))
+    code = f"""
+import json, sys, collections
+import boxscore._compiled as compiled
+from boxscore.cli import evaluate, main
+files = {[*map(str, (TRUTHS, DETECTIONS, path))]}
+opened = collections.Counter()
+sys.addaudithook(lambda event, given: event == "open" and opened.update([str(given[0])]))
+read = compiled.read_coco_file
+def counted(path, *args, **more):
+    opened.update([path.decode()])
+    return read(path, *args, **more)
+compiled.read_coco_file = counted
+if "general" in sys.argv:
+    evaluate.summarize_files = lambda truths, detections, *more: [None] * len(detections)
+assert main(["eval", *files, "--per-class"]) == 0
+print(json.dumps([opened[file] for file in files]))
+"""
+    runs = [
+        subprocess.run([sys.executable, "-c", code, way], capture_output=True, text=True, check=True)
+        for way in ("fast", "general")
+    ]
+    assert runs[0].stderr == runs[1].stderr
+    assert "shifted.json look one" in runs[0].stderr
+    (table, fast), (general, other) = (run.stdout.rstrip().rsplit("\n", 1) for run in runs)
+    assert table == general
+    assert json.loads(fast) == json.loads(other) == [1, 1, 1]
 
 
 @pytest.mark.native
 def test_an_option_that_the_fast_path_does_not_know_takes_the_general_path(monkeypatch: pytest.MonkeyPatch) -> None:
     """So an option that is added later can't be ignored."""
     taken: list[Any] = []
-    monkeypatch.setattr(evaluate, "summarize_files", lambda *given: taken.append(given))
+
+    def take(*given: Any) -> list[None]:
+        taken.append(given)
+        return [None]
+
+    monkeypatch.setattr(evaluate, "summarize_files", take)
     parser = make_parser(["eval"])
     commands_of(parser)["eval"].add_argument("--new", action="store_true")
     for words, is_fast in (((), True), (("--per-class", "--threads", "1"), True), (("--new",), False)):
@@ -205,7 +246,7 @@ def test_options_make_the_protocol(
     ("options", "message"),
     [
         (["--iou", "1.5"], "argument --iou: must lie between 0 and 1; got 1.5"),
-        (["--iou", "0.9,0.5"], "argument --iou: `thresholds` must be ascending, without repeats; got [0.9, 0.5]"),
+        (["--iou", "0.9,0.5"], "argument --iou: must be ascending, without repeats; got [0.9, 0.5]"),
         (["--iou", "0.5:0.9"], "argument --iou: must be first:last:step; got '0.5:0.9'"),
         (["--iou", "0.5:0.9:0.3"], "argument --iou: must reach last from first in whole steps; got '0.5:0.9:0.3'"),
         (["--iou", "x"], "argument --iou: must be a number; got 'x'"),
@@ -425,9 +466,9 @@ def test_undefined_numbers_are_dashes_and_null(tmp_path: Path, capsys: pytest.Ca
     assert main(["eval", str(path), FILES[1], "--json", "-"]) == 0
     unicorn = json.loads(capsys.readouterr().out)["per_class"][-1]
     assert unicorn["ap"] is None
-    summaries = summarize_files(path, [DETECTIONS], [Protocol.named("coco")], threads=1)
+    (summaries,) = summarize_files(path, [DETECTIONS], [Protocol.named("coco")], threads=1)
     assert summaries is not None
-    assert math.isnan(summaries[0][0].per_class[-1].ap)
+    assert math.isnan(summaries[0].per_class[-1].ap)
 
 
 def test_some_images_and_classes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -445,7 +486,7 @@ def test_some_images_and_classes(tmp_path: Path, capsys: pytest.CaptureFixture[s
         assert main(["eval", *FILES, "--only-images", images, "--classes", "dog,car", "--json", "-"]) == 0
         assert json.loads(capsys.readouterr().out) == expected
     assert main(["eval", *FILES, "--only-images", "nothing*"]) == 1
-    assert "`images`: 'nothing*' matches none of them" in capsys.readouterr().err
+    assert "`images`: 'nothing*' matches no name in the data" in capsys.readouterr().err
 
 
 def test_errors_and_operating_points_are_printed_and_in_the_json(

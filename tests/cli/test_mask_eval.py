@@ -63,13 +63,13 @@ def test_the_short_way_gives_every_bit_of_the_long_one(seed: int, tmp_path: Path
     columns = read_detections(found, there, iou_type=IOU_TYPES)
     expected = [boxscore.evaluate(columns, there, protocol).summary for protocol in PROTOCOLS]
     for threads in (1, 3):
-        summaries = summarize_files(truths, [found], PROTOCOLS, threads=threads)
+        (summaries,) = summarize_files(truths, [found], PROTOCOLS, threads=threads)
         assert summaries is not None
-        assert [repr(of_file[0]) for of_file in summaries] == [repr(each) for each in expected]
+        assert [repr(each) for each in summaries] == [repr(each) for each in expected]
     for protocol, one in zip(PROTOCOLS, expected, strict=True):
-        summaries = summarize_files(truths, [found], [protocol], threads=2)
+        (summaries,) = summarize_files(truths, [found], [protocol], threads=2)
         assert summaries is not None
-        assert repr(summaries[0][0]) == repr(one)
+        assert repr(summaries[0]) == repr(one)
 
 
 def test_the_example_of_the_coco_api(tmp_path: Path) -> None:
@@ -193,7 +193,7 @@ def test_polygons_of_results_are_drawn_into_the_image_that_they_are_joined_with(
     truths = read_truths(tmp_path / "truths", iou_type="segm")
     for results in (found, [row | {"segmentation": encoded_in(row["image_id"])} for row in found[:1]] + found[1:]):
         detections = read_detections(write_json(tmp_path / "found.json", results), truths, iou_type="segm")
-        assert detections.mask.runs.sizes.tolist() == [[20, 30], [40, 50]]
+        assert detections.masks.runs.sizes.tolist() == [[20, 30], [40, 50]]
         assert boxscore.evaluate(detections, truths)["map"] == pytest.approx(1)
 
 
@@ -226,5 +226,5 @@ def test_boxes_in_some_results_alone_take_the_general_path(tmp_path: Path) -> No
     dataset, results = scene(2)
     results[0].pop("bbox")
     truths, found = map(Path, write(tmp_path, dataset, results))
-    assert summarize_files(truths, [found], PROTOCOLS[:2], threads=1) is None
+    assert summarize_files(truths, [found], PROTOCOLS[:2], threads=1) == [None]
     assert main(["eval", str(truths), str(found), "--iou-type", "bbox,segm", "--quiet"]) == 0

@@ -170,8 +170,8 @@ def test_models_have_the_names_they_are_given(folder: Path, capsys: Captured) ->
 def test_long_tables_go_on_on_the_next_page() -> None:
     """As a longtable, with the head on every page; a short one is a tabular."""
     names = [f"class {k}" for k in range(80)]
-    truths = boxscore.Truths(image=[0] * 80, label=range(80), box=[[0, 0, 9, 9]] * 80, class_names=names)
-    nothing = Detections(image=[], label=[], score=[], box=[])
+    truths = boxscore.Truths(image_ids=[0] * 80, labels=range(80), boxes=[[0, 0, 9, 9]] * 80, class_names=names)
+    nothing = Detections(image_ids=[], labels=[], scores=[], boxes=[])
     numbers, classes = boxscore.evaluate(nothing, truths).to_latex(name="A_1").split("\n\n")
     assert numbers.startswith("\\begin{tabular}{lrrrr")
     assert "\nA\\_1 & 0.0 & " in numbers
@@ -259,12 +259,12 @@ def test_confusion_calibration_and_worst_images(folder: Path, capsys: Captured, 
 def test_detections_with_low_scores_are_left_out(folder: Path, capsys: Captured) -> None:
     """Those below; the JSON says so."""
     detections, truths = sample.load()
-    kept = np.asarray(detections.score) >= 0.5
+    kept = np.asarray(detections.scores) >= 0.5
     some = Detections(
-        image=detections.image[kept],
-        label=detections.label[kept],
-        score=detections.score[kept],
-        box=detections.box[kept],
+        image_ids=detections.image_ids[kept],
+        labels=detections.labels[kept],
+        scores=detections.scores[kept],
+        boxes=detections.boxes[kept],
         box_format=detections.box_format,
     )
     some_numbers = boxscore.evaluate(some, truths)
@@ -312,7 +312,7 @@ def test_classes_of_detections_are_mapped(folder: Path, capsys: Captured, name: 
     truths = read_truths("truths.json")
     given = name if content is not None else {0: 1, 1: 2, 2: 3, 7: 18}
     mapped = read_detections("other.json", truths, map_classes=given)
-    assert np.array_equal(mapped.label, read_detections("found.json", truths).label)
+    assert np.array_equal(mapped.labels, read_detections("found.json", truths).labels)
 
 
 def test_names_of_detections_are_mapped_and_others_stay(folder: Path) -> None:
@@ -323,12 +323,12 @@ def test_names_of_detections_are_mapped_and_others_stay(folder: Path) -> None:
     lines = [
         f"{image},{own[label]},{score},{','.join(map(str, box))}"
         for image, label, score, box in zip(
-            found.image.tolist(), found.label.tolist(), found.score.tolist(), found.box.tolist(), strict=True
+            found.image_ids.tolist(), found.labels.tolist(), found.scores.tolist(), found.boxes.tolist(), strict=True
         )
     ]
     (folder / "named.csv").write_text("\n".join(["image_id,class_name,score,x,y,w,h", *lines]))
     mapped = read_detections("named.csv", truths, map_classes="human:person,automobile:3")
-    assert np.array_equal(mapped.label, found.label)
+    assert np.array_equal(mapped.labels, found.labels)
 
 
 def test_classes_that_are_numbers_in_text_files(tmp_path: Path) -> None:
@@ -336,10 +336,10 @@ def test_classes_that_are_numbers_in_text_files(tmp_path: Path) -> None:
     found = write(tmp_path / "found" / "a.txt", "7 0.9 1 2 30 40\n10 0.8 1 2 30 40\n").parent
     named = read_truths(write(tmp_path / "named" / "a.txt", "cat 1 2 30 40\n").parent)
     for given in ("7:cat,10:cat", {7: "cat", 10: "cat"}, {"7": "cat", "10": "cat"}):
-        assert read_detections(found, named, map_classes=given).label.tolist() == [0, 0]
+        assert read_detections(found, named, map_classes=given).labels.tolist() == [0, 0]
     numbers = read_truths(write(tmp_path / "numbers" / "a.txt", "2 1 2 30 40\n10 1 2 30 40\n1 1 2 30 40\n").parent)
     assert numbers.names_by_label == {0: "1", 1: "10", 2: "2"}
-    assert read_detections(found, numbers, map_classes="7:1").label.tolist() == [0, 1]
+    assert read_detections(found, numbers, map_classes="7:1").labels.tolist() == [0, 1]
     with pytest.raises(InputError, match=r"`map_classes`: '0' is not a class of the truths; they have 0 \(1\)"):
         read_detections(found, numbers, map_classes="7:0")
 

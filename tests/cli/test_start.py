@@ -14,8 +14,8 @@ FILES = (str(sample.FOLDER / "truths.json"), str(sample.FOLDER / "detections.jso
 TABLE = "image,class,score,x1,y1,x2,y2\n1,cat,0.5,0,0,9,9\n"
 ARRAYS = """
 import numpy, boxscore
-found = boxscore.Detections(image=[0], label=[1], score=[0.9], box=numpy.array([[0, 0, 9, 9]]))
-truths = boxscore.Truths(image=[0], label=[1], box=numpy.array([[0, 0, 9, 9]]))
+found = boxscore.Detections(image_ids=[0], labels=[1], scores=[0.9], boxes=numpy.array([[0, 0, 9, 9]]))
+truths = boxscore.Truths(image_ids=[0], labels=[1], boxes=numpy.array([[0, 0, 9, 9]]))
 """
 
 

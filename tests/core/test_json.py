@@ -328,9 +328,9 @@ def test_results_are_joined_with_images_by_id_or_by_stem() -> None:
     there = truths()
     assert there.image_names == {4: "dir/b.c.jpg"}
     row = BOX | {"score": 0.5}
-    assert detections([row | {"image_id": 4}], there).image.tolist() == [4]
-    assert detections([row | {"image_id": "b.c"}], there).image.tolist() == [4]
-    assert detections({"annotations": [row | {"image_id": 4}]}, there).score.tolist() == [0.5]
+    assert detections([row | {"image_id": 4}], there).image_ids.tolist() == [4]
+    assert detections([row | {"image_id": "b.c"}], there).image_ids.tolist() == [4]
+    assert detections({"annotations": [row | {"image_id": 4}]}, there).scores.tolist() == [0.5]
     assert len(detections([], there)) == 0
     for rows, message in [
         ([row | {"image_id": 4}, row | {"id": 9}], "dt.json: result 1: image 1 is not among those of the truths"),
@@ -350,9 +350,9 @@ def test_datasets_may_name_images_by_strings() -> None:
     """Then images are numbered by name, and results name them the same way."""
     images = [{"id": "z", "file_name": "1.jpg"}, {"id": "y", "file_name": "2.jpg"}]
     there = truths(images=images, annotations=[BOX | {"image_id": name} for name in ("y", "z", "new")])
-    assert there.image.tolist() == [1, 2, 0]
+    assert there.image_ids.tolist() == [1, 2, 0]
     assert there.image_names == {0: "new", 1: "y", 2: "z"}
-    assert detections([BOX | {"image_id": "y", "score": 1}], there).image.tolist() == [1]
+    assert detections([BOX | {"image_id": "y", "score": 1}], there).image_ids.tolist() == [1]
     with pytest.raises(
         InputError,
         match=r"^gt.json: annotation 0: `image_id` must be a string, as the ids of `images` are; got an integer$",
@@ -365,7 +365,7 @@ def test_rules_of_columns_name_the_row_and_its_id() -> None:
     rows = [BOX | {"id": 41}, BOX | {"id": 42, "area": -1}]
     with pytest.raises(InputError, match=r"^gt.json: annotation 1 \(id 42\): `area` must not be negative; got -1.0$"):
         truths(images=[], annotations=rows)
-    with pytest.raises(InputError, match=r"^gt.json: `label` must be one of those in `class_names` \(2\); got 3$"):
+    with pytest.raises(InputError, match=r"^gt.json: `labels` must be one of those in `class_names` \(2\); got 3$"):
         truths(images=[], annotations=[BOX | {"category_id": 3}])
 
 
@@ -374,4 +374,4 @@ def test_truths_on_images_that_are_not_listed_are_left_out_with_a_warning() -> N
     rows = [BOX | {"image_id": image, "id": image, "category_id": 2} for image in (4, 5, 6)]
     with pytest.warns(UserWarning, match=r"^2 truths on images that the file does not list left out; the first is "):
         there = truths(annotations=rows)
-    assert there.image.tolist() == [4]
+    assert there.image_ids.tolist() == [4]

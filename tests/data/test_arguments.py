@@ -38,11 +38,11 @@ def test_wrong_names_are_refused_by_type_checkers_and_at_run_time() -> None:
     with pytest.raises(InputError, match=r"`engine` must be one of auto, .*; got 'cuda'"):
         boxscore.evaluate(detections, truths, "coco", "cuda")  # type: ignore[arg-type]
     with pytest.raises(InputError, match=r"`iou_type` must be one of bbox, .*; got 'mask'"):
-        MeanAveragePrecision("coco", iou_type="mask")  # type: ignore[arg-type]
+        MeanAveragePrecision("coco", iou_type="mask")  # type: ignore[call-overload]
     with pytest.raises(InputError, match=r"`box_format` must be one of xyxy, .*; got 'yxyx'"):
-        MeanAveragePrecision("coco", box_format="yxyx")  # type: ignore[arg-type]
+        MeanAveragePrecision("coco", box_format="yxyx")  # type: ignore[call-overload]
     with pytest.raises(TypeError, match="unexpected keyword argument 'maxDets'"):
-        MeanAveragePrecision(maxDets=[1, 10, 100])  # type: ignore[call-arg]
+        MeanAveragePrecision(maxDets=[1, 10, 100])  # type: ignore[call-overload]
     MeanAveragePrecision(Protocol.named("coco"), iou_type="segm", engine="native")
 
 

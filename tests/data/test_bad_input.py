@@ -1,5 +1,6 @@
 """Bad input gets an error that names the argument, the rule and what came."""
 
+import pickle
 import re
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 
 import boxscore
 from boxscore import Detections, InputError, Protocol, Truths, parallel
+from boxscore.data.validation import ImageError, RowError
 from boxscore.protocol.table import PROTOCOLS
 from tests.conftest import Backend
 
@@ -16,13 +18,18 @@ HINT = "; oriented boxes have a box_format such as xyxyxyxy or cxcywha:degrees"
 
 def detections(**changes: Any) -> Detections:
     """Three good detections, but for the changes."""
-    good: dict[str, Any] = {"image": [0, 0, 1], "label": [1, 2, 1], "score": [0.9, 0.8, 0.7], "box": np.ones((3, 4))}
+    good: dict[str, Any] = {
+        "image_ids": [0, 0, 1],
+        "labels": [1, 2, 1],
+        "scores": [0.9, 0.8, 0.7],
+        "boxes": np.ones((3, 4)),
+    }
     return Detections(**good | changes)
 
 
 def truths(**changes: Any) -> Truths:
     """Two good truths, but for the changes."""
-    good: dict[str, Any] = {"image": [0, 1], "label": [1, 2], "box": np.ones((2, 4))}
+    good: dict[str, Any] = {"image_ids": [0, 1], "labels": [1, 2], "boxes": np.ones((2, 4))}
     return Truths(**good | changes)
 
 
@@ -34,32 +41,32 @@ def refused(message: str) -> Any:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"box": np.ones((3, 5))}, f"`box` must have shape (N, 4), four numbers per box; got (3, 5){HINT}"),
-        ({"box": np.ones((2, 4))}, "`box` must have 3 rows, the number of scores; got 2"),
-        ({"label": [1, 2]}, "`label` must have shape (D,) with D = 3, the number of scores; got (2,)"),
-        ({"score": [[0.9], [0.8], [0.7]]}, "`score` must have one dimension; got shape (3, 1)"),
-        ({"score": [0.9, float("nan"), 0.7]}, "`score` row 1 must be finite; got nan"),
-        ({"score": [0.9, 0.8, float("inf")]}, "`score` row 2 must be finite; got inf"),
-        ({"score": ["a", "b", "c"]}, "`score` must be an array or a list of numbers; got list of <U1"),
-        ({"label": [1.0, 2.0, 1.0]}, "`label` must hold integers; got float64"),
-        ({"image": [True, False, True]}, "`image` must hold integers; got bool"),
+        ({"boxes": np.ones((3, 5))}, f"`boxes` must have shape (N, 4), four numbers per box; got (3, 5){HINT}"),
+        ({"boxes": np.ones((2, 4))}, "`boxes` must have 3 rows, the number of scores; got 2"),
+        ({"labels": [1, 2]}, "`labels` must have shape (D,) with D = 3, the number of scores; got (2,)"),
+        ({"scores": [[0.9], [0.8], [0.7]]}, "`scores` must have one dimension; got shape (3, 1)"),
+        ({"scores": [0.9, float("nan"), 0.7]}, "`scores` row 1 must be finite; got nan"),
+        ({"scores": [0.9, 0.8, float("inf")]}, "`scores` row 2 must be finite; got inf"),
+        ({"scores": ["a", "b", "c"]}, "`scores` must be an array or a list of numbers; got list of <U1"),
+        ({"labels": [1.0, 2.0, 1.0]}, "`labels` must hold integers; got float64"),
+        ({"image_ids": [True, False, True]}, "`image_ids` must hold integers; got bool"),
         (
-            {"box": [[1, 2, 3, 4], [1, 2, np.nan, 4], [1, 2, 3, 4]]},
-            "`box` row 1 must have 4 finite numbers; got [1.0, 2.0, nan, 4.0]",
+            {"boxes": [[1, 2, 3, 4], [1, 2, np.nan, 4], [1, 2, 3, 4]]},
+            "`boxes` row 1 must have 4 finite numbers; got [1.0, 2.0, nan, 4.0]",
         ),
         (
-            {"box": [[1, 2, 3, 4], [1, 2, 3, 4], [5, 2, 3, 4]]},
-            "`box` row 2 must have x1 <= x2 and y1 <= y2 (box_format='xyxy'); got [5, 2, 3, 4]",
+            {"boxes": [[1, 2, 3, 4], [1, 2, 3, 4], [5, 2, 3, 4]]},
+            "`boxes` row 2 must have x1 <= x2 and y1 <= y2 (box_format='xyxy'); got [5, 2, 3, 4]",
         ),
         (
-            {"box": [[1, 2, 3, 4], [1, 2, 3, -4], [5, 2, 3, 4]], "box_format": "xywh"},
-            "`box` row 1 must not have a negative width or height (box_format='xywh'); got [1, 2, 3, -4]",
+            {"boxes": [[1, 2, 3, 4], [1, 2, 3, -4], [5, 2, 3, 4]], "box_format": "xywh"},
+            "`boxes` row 1 must not have a negative width or height (box_format='xywh'); got [1, 2, 3, -4]",
         ),
         (
-            {"box": [[1, 2, 3, 4], [1, 2], [5]]},
-            "`box` must be an array or a list of numbers; got rows of different length",
+            {"boxes": [[1, 2, 3, 4], [1, 2], [5]]},
+            "`boxes` must be an array or a list of numbers; got rows of different length",
         ),
-        ({"box": np.ones((3, 4), complex)}, "`box` must hold real numbers; got complex128"),
+        ({"boxes": np.ones((3, 4), complex)}, "`boxes` must hold real numbers; got complex128"),
         (
             {"box_format": "yxyx"},
             "`box_format` must be one of xyxy, xywh, cxcywh, xyxyxyxy, cxcywha:radians, cxcywha:degrees,"
@@ -77,23 +84,23 @@ def test_detections(changes: dict[str, Any], message: str) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"image": [0]}, "`image` must have shape (G,) with G = 2, the number of labels; got (1,)"),
+        ({"image_ids": [0]}, "`image_ids` must have shape (G,) with G = 2, the number of labels; got (1,)"),
         ({"ignore": [0, 2]}, "`ignore` row 1 must be 0 or 1; got 2"),
         ({"ignore": [0.0, 1.0]}, "`ignore` must hold booleans, or integers 0 and 1; got float64"),
         ({"area": [1.0, -2.0]}, "`area` row 1 must not be negative; got -2.0"),
         ({"area": [1.0, float("inf")]}, "`area` row 1 must be finite; got inf"),
         (
             {"class_names": ["cat", "dog"]},
-            "`label` must be one of those in `class_names` (0, 1); got 2;"
+            "`labels` must be one of those in `class_names` (0, 1); got 2;"
             " labels that count from 1 need class_names={1: …}, or a name for 0 in front",
         ),
         ({"class_names": "cat"}, "`class_names` must be a sequence or a mapping of names; got 'cat'"),
         ({"class_names": 5}, "`class_names` must be a sequence or a mapping of names; got 5"),
-        ({"label": None}, "`label` must be given; got None"),
-        ({"label": np.array([1, 2**63], np.uint64)}, "`label` row 1 must fit in 63 bits; got 9223372036854775808"),
+        ({"labels": None}, "`labels` must be given; got None"),
+        ({"labels": np.array([1, 2**63], np.uint64)}, "`labels` row 1 must fit in 63 bits; got 9223372036854775808"),
         (
-            {"box": [[0, 0, 1, 1], [0, 0, 1e80, 1]]},
-            "`box` row 1 must have sides up to 1e+18; got [0.0, 0.0, 1e+80, 1.0]",
+            {"boxes": [[0, 0, 1, 1], [0, 0, 1e80, 1]]},
+            "`boxes` row 1 must have sides up to 1e+18; got [0.0, 0.0, 1e+80, 1.0]",
         ),
         ({"class_names": {"cat": 1}}, "`class_names` must have integer keys; got 'cat'"),
     ],
@@ -146,12 +153,12 @@ def test_padded_batches() -> None:
     """The error names the place in the batch as the caller sees it."""
     box, label = np.ones((2, 3, 4)), np.array([[1, 1, -1], [1, -1, 1]])
     box[1, 2] = np.inf
-    with refused("`box` row [1, 2] must have 4 finite numbers; got [inf, inf, inf, inf]"):
-        Truths.from_padded(box=box, label=label)
-    with refused("`score` must have shape (2, 3), to go with `label`; got (2, 2)"):
-        Detections.from_padded(box=np.ones((2, 3, 4)), label=label, score=np.ones((2, 2)))
-    with refused("`label` must have two dimensions, images and boxes; got shape (3,)"):
-        Truths.from_padded(box=np.ones((3, 4)), label=np.ones(3, int))
+    with refused("`boxes` row [1, 2] must have 4 finite numbers; got [inf, inf, inf, inf]"):
+        Truths.from_padded(boxes=box, labels=label)
+    with refused("`scores` must have shape (2, 3), to go with `labels`; got (2, 2)"):
+        Detections.from_padded(boxes=np.ones((2, 3, 4)), labels=label, scores=np.ones((2, 2)))
+    with refused("`labels` must have two dimensions, images and boxes; got shape (3,)"):
+        Truths.from_padded(boxes=np.ones((3, 4)), labels=np.ones(3, int))
 
 
 @pytest.mark.parametrize(
@@ -202,12 +209,17 @@ def test_evaluate() -> None:
         boxscore.evaluate(detections(), truths(), 5)  # type: ignore[arg-type]
     with refused("`engine` must be one of auto, native, parallel, sequential; got 'warp'"):
         boxscore.evaluate(detections(), truths(), engine="warp")  # type: ignore[arg-type]
+    forms = "a path, a list of dicts, or a dict of padded arrays"
+    with refused(f"`detections` must be boxscore.Detections, {forms}; got Truths"):
+        boxscore.evaluate(truths(), detections())  # type: ignore[arg-type]
+    with refused(f"`truths` must be boxscore.Truths, {forms}; got int"):
+        boxscore.evaluate(detections(), 7)  # type: ignore[arg-type]
     with refused("`detections` must be boxscore.Detections; got list"):
-        boxscore.evaluate([], truths())  # type: ignore[arg-type]
+        boxscore.match([], truths())  # type: ignore[arg-type]
     with refused("`truths` must be boxscore.Truths; got dict"):
-        boxscore.evaluate(detections(), {})  # type: ignore[arg-type]
-    with refused("`label` must be one of those in `class_names` (1, 2); got 7"):
-        boxscore.evaluate(detections(label=[1, 2, 7]), truths(class_names={1: "cat", 2: "dog"}))
+        boxscore.match(detections(), {})  # type: ignore[arg-type]
+    with refused("`labels` must be one of those in `class_names` (1, 2); got 7"):
+        boxscore.evaluate(detections(labels=[1, 2, 7]), truths(class_names={1: "cat", 2: "dog"}))
 
 
 def test_tallies_of_different_protocols_do_not_merge() -> None:
@@ -232,7 +244,7 @@ def test_tallies_that_share_an_image_do_not_merge() -> None:
 def test_tallies_that_name_a_class_differently_do_not_merge() -> None:
     """One of them must be wrong."""
     first = boxscore.match(detections(), truths(class_names={1: "cat", 2: "dog"}))
-    second = boxscore.match(detections(image=[5, 5, 5]), truths(image=[5, 6], class_names={1: "cat", 2: "cow"}))
+    second = boxscore.match(detections(image_ids=[5, 5, 5]), truths(image_ids=[5, 6], class_names={1: "cat", 2: "cow"}))
     with refused("label 2 is 'dog' in one tally and 'cow' in another"):
         first.merge(second)
 
@@ -256,12 +268,12 @@ def test_columns_are_checked_on_every_library(eager: Backend) -> None:
     """The same texts, wherever the array lives."""
     box = np.ones((3, 4))
     box[1, 2] = np.nan
-    with refused("`box` row 1 must have 4 finite numbers; got [1.0, 1.0, nan, 1.0]"):
-        detections(box=eager.array(box))
-    with pytest.raises(InputError, match=r"`label` must hold integers; got .*float64"):
-        detections(label=eager.array(np.ones(3)))
-    with refused(f"`box` must have shape (N, 4), four numbers per box; got (3, 5){HINT}"):
-        detections(box=eager.array(np.ones((3, 5))))
+    with refused("`boxes` row 1 must have 4 finite numbers; got [1.0, 1.0, nan, 1.0]"):
+        detections(boxes=eager.array(box))
+    with pytest.raises(InputError, match=r"`labels` must hold integers; got .*float64"):
+        detections(labels=eager.array(np.ones(3)))
+    with refused(f"`boxes` must have shape (N, 4), four numbers per box; got (3, 5){HINT}"):
+        detections(boxes=eager.array(np.ones((3, 5))))
 
 
 def test_rules_that_contradict_each_other() -> None:
@@ -280,3 +292,19 @@ def test_rules_that_contradict_each_other() -> None:
         Protocol.named("coco", extra_numbers=("mrr",))
     with refused("`federated` must be True or False; got 'yes'"):
         Protocol.named("coco", federated="yes")
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (InputError("`limits` must be given"), "`limits` must be given"),
+        (InputError("must be given", argument="limits"), "`limits` must be given"),
+        (InputError("must be 0", argument="kind", place="a.csv: line 3"), "a.csv: line 3: `kind` must be 0"),
+        (RowError("box", 3, "must be finite", np.array([True])), "`box` row 3 must be finite"),
+        (ImageError(3, ": `boxes` must be finite", "preds"), "preds[3]: `boxes` must be finite"),
+    ],
+)
+def test_an_error_is_rendered_from_its_parts(error: InputError, message: str) -> None:
+    """And keeps its message in another process."""
+    assert str(error) == message
+    assert str(pickle.loads(pickle.dumps(error))) == message

@@ -27,11 +27,11 @@ def test_detections_from_images(eager: Backend) -> None:
         {"boxes": [], "scores": [], "labels": []},
         {"boxes": array(np.ones((1, 4))), "scores": array(np.array([0.7])), "labels": array(np.array([3]))},
     ]
-    expected = {"label": [3, 5, 3], "score": [0.9, 0.8, 0.7], "box": [[0, 1, 2, 3], [4, 5, 6, 7], [1, 1, 1, 1]]}
+    expected = {"labels": [3, 5, 3], "scores": [0.9, 0.8, 0.7], "boxes": [[0, 1, 2, 3], [4, 5, 6, 7], [1, 1, 1, 1]]}
     detections = Detections.from_images(images)
-    assert_columns(detections, expected | {"image": [0, 0, 2]})
-    assert library(detections.box) == library(array(np.ones(1)))
-    assert_columns(Detections.from_images(images, image_ids=[70, 8, 9]), expected | {"image": [70, 70, 9]})
+    assert_columns(detections, expected | {"image_ids": [0, 0, 2]})
+    assert library(detections.boxes) == library(array(np.ones(1)))
+    assert_columns(Detections.from_images(images, image_ids=[70, 8, 9]), expected | {"image_ids": [70, 70, 9]})
 
 
 def test_truths_from_images(eager: Backend) -> None:
@@ -45,7 +45,7 @@ def test_truths_from_images(eager: Backend) -> None:
             {"boxes": box, "labels": label, "area": [7]},
         ]
     )
-    assert_columns(truths, {"image": [0, 1, 2], "ignore": [True, True, False], "area": [5, 6, 7]})
+    assert_columns(truths, {"image_ids": [0, 1, 2], "ignore": [True, True, False], "area": [5, 6, 7]})
 
 
 def test_padded_batches(eager: Backend) -> None:
@@ -54,18 +54,19 @@ def test_padded_batches(eager: Backend) -> None:
     label = array(np.array([[3, 5], [3, -1]]))
     box = array(np.arange(16.0).reshape(2, 2, 4))
     score, discarded = array(np.array([[0.9, 0.8], [0.7, 0.6]])), array(np.array([[False, True], [False, False]]))
-    detections = Detections.from_padded(box=box, label=label, score=score, discarded=discarded, image_ids=[40, 30])
+    detections = Detections.from_padded(boxes=box, labels=label, scores=score, discarded=discarded, image_ids=[40, 30])
     assert_columns(
-        detections, {"image": [40, 30], "label": [3, 3], "score": [0.9, 0.7], "box": [[0, 1, 2, 3], [8, 9, 10, 11]]}
+        detections,
+        {"image_ids": [40, 30], "labels": [3, 3], "scores": [0.9, 0.7], "boxes": [[0, 1, 2, 3], [8, 9, 10, 11]]},
     )
-    truths = Truths.from_padded(box=box, label=label, ignore=discarded, area=score)
-    assert_columns(truths, {"image": [0, 0, 1], "ignore": [False, True, False], "area": [0.9, 0.8, 0.7]})
+    truths = Truths.from_padded(boxes=box, labels=label, ignore=discarded, area=score)
+    assert_columns(truths, {"image_ids": [0, 0, 1], "ignore": [False, True, False], "area": [0.9, 0.8, 0.7]})
 
 
 def test_empty_arrays_of_any_dtype_are_empty_columns(eager: Backend) -> None:
     """A detector that found nothing may say so with `tensor([])`."""
     nothing = eager.array(np.array([]))
-    assert len(Detections(image=nothing, label=nothing, score=nothing, box=eager.array(np.zeros((0, 4))))) == 0
+    assert len(Detections(image_ids=nothing, labels=nothing, scores=nothing, boxes=eager.array(np.zeros((0, 4))))) == 0
     image = {"boxes": nothing, "scores": nothing, "labels": nothing}
     assert len(Detections.from_images([image, image])) == 0
     assert len(Detections.from_images([], image_ids=[])) == 0
@@ -75,9 +76,9 @@ def test_ids_beyond_32_bits(eager: Backend) -> None:
     """They are ids, not indices."""
     label = np.array([[1], [2**32 + 3]])
     detections = Detections.from_padded(
-        box=eager.array(np.ones((2, 1, 4))), label=label, score=np.ones((2, 1)), image_ids=[2**32 + 7, 7]
+        boxes=eager.array(np.ones((2, 1, 4))), labels=label, scores=np.ones((2, 1)), image_ids=[2**32 + 7, 7]
     )
-    assert_columns(detections, {"image": [2**32 + 7, 7], "label": [1, 2**32 + 3]})
+    assert_columns(detections, {"image_ids": [2**32 + 7, 7], "labels": [1, 2**32 + 3]})
 
 
 def test_no_images_at_all() -> None:
@@ -88,6 +89,6 @@ def test_no_images_at_all() -> None:
 
 def test_columns_do_not_print_their_arrays() -> None:
     """A repr fits on a line."""
-    detections = Detections(image=[0, 0], label=[1, 1], score=[0.9, 0.8], box=np.ones((2, 4)))
+    detections = Detections(image_ids=[0, 0], labels=[1, 1], scores=[0.9, 0.8], boxes=np.ones((2, 4)))
     assert repr(detections) == "Detections(2 boxes in 1 image, numpy)"
-    assert repr(Truths(image=[5], label=[1], box=np.ones((1, 4)))) == "Truths(1 box in 1 image, numpy)"
+    assert repr(Truths(image_ids=[5], labels=[1], boxes=np.ones((1, 4)))) == "Truths(1 box in 1 image, numpy)"

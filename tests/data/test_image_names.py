@@ -89,9 +89,9 @@ def test_columns_take_names() -> None:
     result = boxscore.evaluate(detections, truths)
     assert_same(result, numbered())
     assert result.images.tolist() == sorted(NUMBERS)
-    padded = Truths.from_padded(box=np.ones((2, 1, 4)), label=np.ones((2, 1), int), image_ids=["a", 7])
+    padded = Truths.from_padded(boxes=np.ones((2, 1, 4)), labels=np.ones((2, 1), int), image_ids=["a", 7])
     assert padded.image_names == {hash_name("a"): "a", 7: "7"}
-    assert padded.image.tolist() == [hash_name("a"), 7]
+    assert padded.image_ids.tolist() == [hash_name("a"), 7]
 
 
 def test_an_image_that_comes_again_is_found_by_its_name() -> None:

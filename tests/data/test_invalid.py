@@ -217,7 +217,7 @@ def test_columns_carry_what_was_dropped(kind: Kind, engine: Any) -> None:
         boxscore.finish(boxscore.match(detections, truths, protocol, engine), engine).num_invalid == scene.num_invalid
     )
     assert len(detections) == len(clean)
-    assert clean.invalid_image is None
+    assert clean.invalid_image_ids is None
 
 
 ODD = [0.0, -0.0, 1.0, 7.5, -3.0, NAN, INF, -INF, 1e18, 1.1e18, 2e18, -1e18, 3e38, 1e-300, -1e-300]

@@ -53,13 +53,13 @@ seeds = st.integers(0, 2**32 - 1)
 def found_at(*poses: Any, score: Any = None, **columns: Any) -> Detections:
     """Detections of class 0 in image 0, by falling score."""
     score = np.linspace(0.9, 0.1, len(poses)) if score is None else score
-    ids: dict[str, Any] = {"image": [0] * len(poses), "label": [0] * len(poses)}
-    return Detections(**ids, score=score, keypoints=np.array(poses, np.float64), **columns)
+    ids: dict[str, Any] = {"image_ids": [0] * len(poses), "labels": [0] * len(poses)}
+    return Detections(**ids, scores=score, keypoints=np.array(poses, np.float64), **columns)
 
 
 def truths_at(*poses: Any, **columns: Any) -> Truths:
     """Truths of class 0 in image 0."""
-    ids: dict[str, Any] = {"image": [0] * len(poses), "label": [0] * len(poses)}
+    ids: dict[str, Any] = {"image_ids": [0] * len(poses), "labels": [0] * len(poses)}
     return Truths(**ids, keypoints=np.array(poses, np.float64), **columns)
 
 
@@ -98,7 +98,7 @@ class TestByHand:
     @pytest.mark.native
     def test_without_labels_points_are_free_in_the_box_around_three_boxes(self) -> None:
         """The box from (10, 20), 20 wide and 30 high, becomes (-10, -10) to (50, 80), borders included."""
-        truths = truths_at([[0, 0, 0]] * 2, box=[[10, 20, 20, 30]], box_format="xywh", area=[50])
+        truths = truths_at([[0, 0, 0]] * 2, boxes=[[10, 20, 20, 30]], box_format="xywh", area=[50])
         # 3 left and 4 above: 25 / 1 / 50 / 2 = 1/4; 5 right: 25 / (1/4) / 50 / 2 = 1
         detections = found_at([[-10, -10], [50, 80]], [[-13, -14], [0, 0]], [[20, 30], [55, 80]])
         expected = [[1.0], [(math.exp(-0.25) + 1) / 2], [(1 + math.exp(-1)) / 2]]
@@ -139,17 +139,17 @@ class TestByHand:
         """Its OKS is that of any truth. Who takes it is ignored; who is far from its points is a false positive."""
         near, far = [[0, 0], [10, 0]], [[0, 900], [10, 900]]
         detections = found_at(near, near, far)
-        truths = truths_at(self.TRUTH, area=[50], box=[[0, 0, 2000, 2000]], ignore=[True])
+        truths = truths_at(self.TRUTH, area=[50], boxes=[[0, 0, 2000, 2000]], ignore=[True])
         assert np.array_equal(oks(detections, truths, TWO, is_crowd=True), oks(detections, truths, TWO))
         assert boxscore.match(detections, truths, TWO, engine).verdict[:, 0, 0].tolist() == [0, 0, 1]
-        regular = truths_at(self.TRUTH, area=[50], box=[[0, 0, 2000, 2000]])
+        regular = truths_at(self.TRUTH, area=[50], boxes=[[0, 0, 2000, 2000]])
         assert boxscore.match(detections, regular, TWO, engine).verdict[:, 0, 0].tolist() == [2, 1, 1]
 
     @pytest.mark.native
     @pytest.mark.parametrize("engine", ENGINES)
     def test_a_truth_without_labels_is_ignored_and_taken_once(self, engine: Any) -> None:
         """The first detection in its box counts nowhere, the second is a false positive, and no truth is left."""
-        truths = truths_at([[0, 0, 0]] * 2, area=[50], box=[[0, 0, 9, 9]])
+        truths = truths_at([[0, 0, 0]] * 2, area=[50], boxes=[[0, 0, 9, 9]])
         result = boxscore.evaluate(found_at([[1, 1], [2, 2]], [[1, 1], [2, 2]]), truths, TWO, engine)
         assert result.tally.verdict[:, 0, 0].tolist() == [0, 1]
         assert result.tally.num_truths.tolist() == [[0, 0, 0]]
@@ -160,16 +160,16 @@ class TestByHand:
         pose = [[0, 0, 2], [10, 20, 2], [400, 400, 0]]
         three = COCO.replace(sigmas=(0.1, 0.1, 0.1))
         assert truths_at(pose).keypoints.areas(three).tolist() == [200 * 0.53]
-        boxed = truths_at(pose, box=[[0, 0, 30, 40]], box_format="xywh")
+        boxed = truths_at(pose, boxes=[[0, 0, 30, 40]], box_format="xywh")
         assert boxed.keypoints.areas(three).tolist() == [1200 * 0.53]
-        assert truths_at(pose, box=[[0, 0, 30, 40]], area=[7]).keypoints.areas(three).tolist() == [7.0]
+        assert truths_at(pose, boxes=[[0, 0, 30, 40]], area=[7]).keypoints.areas(three).tolist() == [7.0]
         assert found_at([[1, 2], [4, 12], [2, 5]]).keypoints.areas(three).tolist() == [30.0]
 
     def test_outer_boxes(self) -> None:
         """A truth's own box; else that around its labelled points; of a detection, around all."""
         pose = [[1, 2, 2], [10, 20, 2], [400, 400, 0]]
         assert truths_at(pose).keypoints.outer_boxes().tolist() == [[1, 2, 10, 20]]
-        boxed = truths_at(pose, box=[[5, 6, 30, 40]], box_format="xywh")
+        boxed = truths_at(pose, boxes=[[5, 6, 30, 40]], box_format="xywh")
         assert boxed.keypoints.outer_boxes().tolist() == [[5, 6, 35, 46]]
         assert found_at([[1, 2], [10, 20], [400, 1]]).keypoints.outer_boxes().tolist() == [[1, 1, 400, 20]]
 
@@ -217,7 +217,7 @@ class TestEngines:
         limits = {"kpt_oks_sigmas": np.array(protocol.sigmas), "maxDets": [len(results)]}
         evaluation, _ = outcome(lambda tool: from_dicts(tool, dataset, results, iou_type="keypoints", **limits), THEIRS)
         outcome(lambda _: evaluation._prepare(), THEIRS)
-        by_score = np.argsort(-detections.score, kind="stable")
+        by_score = np.argsort(-detections.scores, kind="stable")
         like = np.zeros(0)
         columns = detections.keypoints.gatherer(protocol, like)(by_score[None])
         truth_columns = truths.keypoints.gatherer(protocol, like)(np.arange(len(truths))[None])
@@ -263,15 +263,15 @@ class TestEngines:
         protocol = protocol_with(num_points)
         detections, truths = prepare(*columns_of(*random_poses(6, num_points=num_points)), protocol)
         like = np.zeros(0)
-        rows, truth_rows = (padded_rows(each.image, 8) for each in (detections, truths))
+        rows, truth_rows = (padded_rows(each.image_ids, 8) for each in (detections, truths))
         arrays = [
             *detections.keypoints.gatherer(protocol, like)(np.minimum(rows, len(detections) - 1)),
             *truths.keypoints.gatherer(protocol, like)(np.minimum(truth_rows, len(truths) - 1)),
-            *(padded(column, rows) for column in (detections.keypoints.areas(protocol), detections.score)),
-            *(padded(column, rows, -1) for column in (detections.label,)),
+            *(padded(column, rows) for column in (detections.keypoints.areas(protocol), detections.scores)),
+            *(padded(column, rows, -1) for column in (detections.labels,)),
             rows == len(detections),
             padded(truths.area, truth_rows),
-            padded(truths.label, truth_rows, -1),
+            padded(truths.labels, truth_rows, -1),
             padded(truths.kinds(protocol), truth_rows),
         ]
 
@@ -359,7 +359,9 @@ class TestLaws:
         detections, truths = columns_of(*random_poses(seed))
         shard = np.array(shards)
         parts = [
-            boxscore.match(take(detections, shard[detections.image] == i), take(truths, shard[truths.image] == i))
+            boxscore.match(
+                take(detections, shard[detections.image_ids] == i), take(truths, shard[truths.image_ids] == i)
+            )
             for i in range(4)
         ]
         expected = boxscore.evaluate(detections, truths)
@@ -375,7 +377,7 @@ class TestLaws:
         found, truth = flat_columns(*random_poses(seed))
         expected = boxscore.evaluate(Detections(**found), Truths(**truth, box_format="xywh"))
         position = np.array(order)
-        rows, truth_rows = (np.argsort(position[each["image"]], kind="stable") for each in (found, truth))
+        rows, truth_rows = (np.argsort(position[each["image_ids"]], kind="stable") for each in (found, truth))
         shuffled = Detections(**{key: column[rows] for key, column in found.items()})
         truths = Truths(**{key: column[truth_rows] for key, column in truth.items()}, box_format="xywh")
         assert_same(boxscore.evaluate(shuffled, truths), expected)
@@ -390,7 +392,10 @@ class TestLaws:
         pose = np.where(truth["keypoints"][:, :, 2:] > 0, truth["keypoints"][:, :, :2], 1e6)
         kept = {key: column[is_counted] for key, column in truth.items()}
         detections = Detections(
-            image=kept["image"], label=kept["label"], score=np.ones(is_counted.sum()), keypoints=pose[is_counted]
+            image_ids=kept["image_ids"],
+            labels=kept["labels"],
+            scores=np.ones(is_counted.sum()),
+            keypoints=pose[is_counted],
         )
         result = boxscore.evaluate(detections, Truths(**truth, box_format="xywh"))
         assert (result.tally.verdict[:, 0] == 2).all()
@@ -409,7 +414,7 @@ class TestLaws:
         visibility = data.draw(st.lists(st.integers(0, 2), min_size=num_points, max_size=num_points))
         area = data.draw(st.floats(1e-6, 1e9))
         detections = found_at(pose)
-        truths = truths_at(truth, visibility=[visibility], area=[area], box=[[0, 0, 9, 9]])
+        truths = truths_at(truth, visibility=[visibility], area=[area], boxes=[[0, 0, 9, 9]])
         value = oks(detections, truths, protocol_with(num_points))[0, 0]
         assert 0 <= value <= 1
         assert native_oks(detections, truths, protocol_with(num_points))[0, 0] == value
@@ -456,7 +461,7 @@ class TestSpellings:
         """Every point of them."""
         _, truth = flat_columns(*random_poses(7))
         point = truth["keypoints"][:, :, :2] + np.arange(17)[:, None] * (3, 2)
-        truths = Truths(image=truth["image"], label=truth["label"], keypoints=point)
+        truths = Truths(image_ids=truth["image_ids"], labels=truth["labels"], keypoints=point)
         assert (to_numpy(truths.keypoints.visibility) == 1).all()
 
     def test_lists_and_integers_are_taken(self) -> None:
@@ -465,8 +470,8 @@ class TestSpellings:
         three = COCO.replace(sigmas=(0.1, 0.2, 0.3))
         results = [
             boxscore.evaluate(
-                Detections(image=[0], label=[0], score=[0.5], keypoints=make(pose)),
-                Truths(image=[0], label=[0], keypoints=make(pose), area=[30]),
+                Detections(image_ids=[0], labels=[0], scores=[0.5], keypoints=make(pose)),
+                Truths(image_ids=[0], labels=[0], keypoints=make(pose), area=[30]),
                 three,
             )
             for make in (list, np.array, lambda values: np.array(values, np.uint8), lambda values: np.float32(values))
@@ -477,8 +482,8 @@ class TestSpellings:
 
     def test_nothing_is_fine(self) -> None:
         """Neither detections nor truths, or one of them."""
-        found = Detections(image=[], label=[], score=[], keypoints=[])
-        there = Truths(image=[], label=[], keypoints=np.zeros((0, 17, 3)))
+        found = Detections(image_ids=[], labels=[], scores=[], keypoints=[])
+        there = Truths(image_ids=[], labels=[], keypoints=np.zeros((0, 17, 3)))
         assert repr(found) == "Detections(0 sets of keypoints in 0 images, numpy)"
         some, truths = columns_of(*random_poses(1))
         for engine in ("native", "sequential", "parallel"):
@@ -490,7 +495,7 @@ class TestSpellings:
         """A name takes boxes if both sides have them, a protocol says which."""
         dataset, results = random_poses(8, has_boxes=True)
         found, truth = flat_columns(dataset, results)
-        boxes: dict[str, Any] = {"box": np.array([row["bbox"] for row in results]), "box_format": "xywh"}
+        boxes: dict[str, Any] = {"boxes": np.array([row["bbox"] for row in results]), "box_format": "xywh"}
         both, truths = Detections(**found, **boxes), Truths(**truth, box_format="xywh")
         assert repr(both) == f"Detections({len(results)} boxes and sets of keypoints in 7 images, numpy)"
         assert_same(boxscore.evaluate(both, truths, COCO), boxscore.evaluate(Detections(**found), truths, COCO))
@@ -510,7 +515,9 @@ class TestSpellings:
         twice = truths.keypoints.take(order).take(order)
         for mine, own in zip(twice.arrays, truths.keypoints.arrays, strict=True):
             assert np.array_equal(mine, own)
-        copied = Detections(image=detections.image, label=detections.label, score=detections.score, geometry=again[0])
+        copied = Detections(
+            image_ids=detections.image_ids, labels=detections.labels, scores=detections.scores, geometry=again[0]
+        )
         assert_same(boxscore.evaluate(copied, truths), expected)
 
     @pytest.mark.parametrize("iou_type", ["keypoints", ("keypoints",)])
@@ -576,10 +583,12 @@ class TestSpellings:
         metric.update(*batches)
         assert_same(metric.compute(), expected.compute())
         found, there = batches
-        detections = Detections.from_padded(keypoints=found["keypoints"], label=found["labels"], score=found["scores"])
+        detections = Detections.from_padded(
+            keypoints=found["keypoints"], labels=found["labels"], scores=found["scores"]
+        )
         truths = Truths.from_padded(
-            keypoints=there["keypoints"][..., :2], visibility=there["keypoints"][..., 2], label=there["labels"],
-            box=there["boxes"], box_format="xywh", area=there["area"], ignore=there["iscrowd"],
+            keypoints=there["keypoints"][..., :2], visibility=there["keypoints"][..., 2], labels=there["labels"],
+            boxes=there["boxes"], box_format="xywh", area=there["area"], ignore=there["iscrowd"],
         )  # fmt: skip
         assert_same(boxscore.evaluate(detections, truths, COCO), expected.compute())
 
@@ -634,8 +643,8 @@ class TestEverythingAfter:
         assert loaded.protocol == COCO
         assert_same(boxscore.finish(loaded), boxscore.evaluate(detections, truths))
         pose = points_of([{"keypoints": [1, 2, 2] * 17}])
-        moved = Truths(image=[99], label=[0], keypoints=pose, area=[9])
-        none = Detections(image=[], label=[], score=[], keypoints=[])
+        moved = Truths(image_ids=[99], labels=[0], keypoints=pose, area=[9])
+        none = Detections(image_ids=[], labels=[], scores=[], keypoints=[])
         other = boxscore.match(none, moved, COCO.replace(sigmas=[0.1] * 17))
         with pytest.raises(InputError, match="protocol"):
             loaded.merge(other)
@@ -653,7 +662,7 @@ class TestEverythingAfter:
         assert (change.first, change.second) == (result["map"], worse["map"])
         assert result["map"] != worse["map"]
         groups = boxscore.analysis.slices(result, {image: "odd" if image % 2 else "even" for image in range(12)})
-        some = take(detections, detections.image % 2 == 1), take(truths, truths.image % 2 == 1)
+        some = take(detections, detections.image_ids % 2 == 1), take(truths, truths.image_ids % 2 == 1)
         assert_same(groups["odd"], boxscore.evaluate(*some))
 
     def test_errors_and_confusion_by_hand(self) -> None:
@@ -661,9 +670,9 @@ class TestEverythingAfter:
         pose: Any = [[0, 0], [10, 0]]
         near: Any = [[7, 7], [17, 7]]  # 98 / 50 / 2 = 0.98 and 3.92: (0.375 + 0.020) / 2 = 0.198
         far: Any = [[900, 900], [910, 900]]
-        truths = Truths(image=[0, 1], label=[0, 0], keypoints=np.array([pose, pose], float), area=[50, 50])
+        truths = Truths(image_ids=[0, 1], labels=[0, 0], keypoints=np.array([pose, pose], float), area=[50, 50])
         detections = Detections(
-            image=[0, 1, 1], label=[1, 0, 0], score=[0.9, 0.8, 0.7], keypoints=np.array([pose, near, far], float)
+            image_ids=[0, 1, 1], labels=[1, 0, 0], scores=[0.9, 0.8, 0.7], keypoints=np.array([pose, near, far], float)
         )
         result = boxscore.evaluate(detections, truths, TWO)
         counts = {name: each["count"] for name, each in result.errors().to_dict()["types"].items()}
@@ -712,8 +721,8 @@ class TestEverythingAfter:
 
 
 POSES = np.arange(3 * 17 * 3, dtype=np.float64).reshape(3, 17, 3)
-ROWS: dict[str, Any] = {"image": [0, 0, 1], "label": [0, 0, 0]}
-FOUND: dict[str, Any] = {**ROWS, "score": [0.9, 0.8, 0.7]}
+ROWS: dict[str, Any] = {"image_ids": [0, 0, 1], "labels": [0, 0, 0]}
+FOUND: dict[str, Any] = {**ROWS, "scores": [0.9, 0.8, 0.7]}
 
 
 def changed(row: int, point: int, axis: int, value: float) -> Any:
@@ -828,24 +837,24 @@ class TestErrors:
                 "got labelled points in one line$",
             ),
             (
-                lambda: Truths(**ROWS, keypoints=POSES, box=np.zeros((3, 3))),
-                r"^`box` must have shape \(N, 4\), four numbers per box; got \(3, 3\)$",
+                lambda: Truths(**ROWS, keypoints=POSES, boxes=np.zeros((3, 3))),
+                r"^`boxes` must have shape \(N, 4\), four numbers per box; got \(3, 3\)$",
             ),
             (
-                lambda: Truths(**ROWS, keypoints=POSES, box=np.array([[0.0, 0, 9, 9]] * 2)),
-                "^`box` must have 3 rows, the number of labels; got 2$",
+                lambda: Truths(**ROWS, keypoints=POSES, boxes=np.array([[0.0, 0, 9, 9]] * 2)),
+                "^`boxes` must have 3 rows, the number of labels; got 2$",
             ),
             (
-                lambda: Truths(**ROWS, box=np.ones((3, 4)), visibility=np.ones((3, 17))),
+                lambda: Truths(**ROWS, boxes=np.ones((3, 4)), visibility=np.ones((3, 17))),
                 "^`visibility` must be given with `keypoints`; got no keypoints$",
             ),
             (
-                lambda: Detections(**FOUND, box=np.ones((3, 4)), keypoints_scores=np.ones((3, 17))),
+                lambda: Detections(**FOUND, boxes=np.ones((3, 4)), keypoints_scores=np.ones((3, 17))),
                 "^`keypoints_scores` must be given with `keypoints`; got no keypoints$",
             ),
             (
-                lambda: Truths(**ROWS, keypoints=POSES, box=np.zeros((3, 4))),
-                r"^`box` row 0 must have an area above 0, as OKS divides by it; got sides \[0.0, 0.0\]$",
+                lambda: Truths(**ROWS, keypoints=POSES, boxes=np.zeros((3, 4))),
+                r"^`boxes` row 0 must have an area above 0, as OKS divides by it; got sides \[0.0, 0.0\]$",
             ),
             (
                 lambda: COCO.replace(sigmas=[0.1, 0]),
@@ -866,7 +875,7 @@ class TestErrors:
 
     def test_an_area_of_0_is_fine_without_labels(self) -> None:
         """Nothing is divided by it that counts; and crowds in COCO have such."""
-        truths = truths_at([[0, 0, 0]] * 2, area=[0], box=[[0, 0, 9, 9]])
+        truths = truths_at([[0, 0, 0]] * 2, area=[0], boxes=[[0, 0, 9, 9]])
         assert oks(found_at([[1, 1], [100, 100]]), truths, TWO).tolist() == [[0.5]]
 
     @pytest.mark.parametrize("engine", ["native", "sequential", "parallel"])
@@ -948,21 +957,21 @@ class TestErrors:
         label = np.array([[0, -1, 0], [-1, 0, 0]])
         poses = np.stack([POSES, changed(2, 3, 0, np.nan)])
         with pytest.raises(InputError, match=r"`keypoints` row \[1, 2\] must have finite numbers"):
-            Detections.from_padded(keypoints=poses, label=label, score=np.ones((2, 3)))
+            Detections.from_padded(keypoints=poses, labels=label, scores=np.ones((2, 3)))
 
 
 def test_keypoints_become_those_of_their_side() -> None:
     """As truths, those of detections are all labelled; as detections, those of truths have no labels."""
     poses = np.concatenate([np.random.default_rng(0).uniform(0, 90, (3, 17, 2)), np.zeros((3, 17, 1))], axis=2)
     poses[:2, :, 2] = 2
-    rows: dict[str, Any] = {"image": [0, 0, 1], "label": [0, 0, 0]}
+    rows: dict[str, Any] = {"image_ids": [0, 0, 1], "labels": [0, 0, 0]}
     sides: list[dict[str, Any]] = [{"keypoints": Keypoints.of_truths(poses)}, {"geometry": Keypoints.of_truths(poses)}]
     truths = Truths(**rows, keypoints=Keypoints.of_detections(poses))
     assert truths.keypoints.visibility is not None
     assert truths.keypoints.visibility.all()
-    plain = Detections(**rows, score=[0.9, 0.8, 0.7], keypoints=poses[:, :, :2])
+    plain = Detections(**rows, scores=[0.9, 0.8, 0.7], keypoints=poses[:, :, :2])
     for shapes in sides:
-        detections = Detections(**rows, score=[0.9, 0.8, 0.7], **shapes)
+        detections = Detections(**rows, scores=[0.9, 0.8, 0.7], **shapes)
         assert detections.keypoints.visibility is None
         assert boxscore.evaluate(detections, truths)["map"] == boxscore.evaluate(plain, truths)["map"]
 

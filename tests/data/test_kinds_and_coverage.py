@@ -40,12 +40,14 @@ def verdicts(detections: Detections, truths: Truths, protocol: Protocol, engine:
 def detect(*boxes: tuple[float, float, float, float]) -> Detections:
     """Detections of class 0 in image 0, by falling score."""
     num = len(boxes)
-    return Detections(image=[0] * num, label=[0] * num, score=np.linspace(0.9, 0.5, num), box=np.array(boxes, float))
+    return Detections(
+        image_ids=[0] * num, labels=[0] * num, scores=np.linspace(0.9, 0.5, num), boxes=np.array(boxes, float)
+    )
 
 
 def annotate(kind: list[int], *boxes: tuple[float, float, float, float]) -> Truths:
     """Truths of class 0 in image 0."""
-    return Truths(image=[0] * len(kind), label=[0] * len(kind), box=np.array(boxes, float), kind=kind)
+    return Truths(image_ids=[0] * len(kind), labels=[0] * len(kind), boxes=np.array(boxes, float), kind=kind)
 
 
 BOX, NEAR, INSIDE, LARGE = (0, 0, 10, 10), (0, 0, 10, 9), (40, 40, 50, 50), (30, 30, 90, 90)
@@ -59,7 +61,7 @@ class TestKinds:
     def test_kinds_are_what_the_protocol_would_make_of_ignore(self, engine: Any, protocol: Protocol) -> None:
         """`ignore` under "crowd" and kind 2 are one thing, as are `ignore` under "difficult" and kind 1."""
         detections = detect(BOX, NEAR, INSIDE, INSIDE)
-        flagged = Truths(image=[0, 0], label=[0, 0], box=np.array([BOX, LARGE], float), ignore=[False, True])
+        flagged = Truths(image_ids=[0, 0], labels=[0, 0], boxes=np.array([BOX, LARGE], float), ignore=[False, True])
         for ignored, kind in (("crowd", CROWD), ("difficult", DIFFICULT)):
             expected = verdicts(detections, flagged, protocol.replace(ignored=ignored), engine)
             assert verdicts(detections, annotate([REGULAR, kind], BOX, LARGE), protocol, engine) == expected
@@ -116,10 +118,13 @@ class TestCoverage:
         """Class 1 was looked for in vain, 2 was not annotated exhaustively, 3 was not looked for; 4 has a truth."""
         label = [1, 2, 2, 3, 4, 4]
         detections = Detections(
-            image=[0] * 6, label=label, score=np.linspace(0.9, 0.4, 6), box=[INSIDE, BOX, INSIDE, BOX, BOX, INSIDE]
+            image_ids=[0] * 6,
+            labels=label,
+            scores=np.linspace(0.9, 0.4, 6),
+            boxes=[INSIDE, BOX, INSIDE, BOX, BOX, INSIDE],
         )
-        coverage = Coverage(image=[0, 0, 7], label=[1, 2, 3], is_exhaustive=[True, False, True])
-        truths = Truths(image=[0, 0], label=[2, 4], box=[BOX, BOX], coverage=coverage)
+        coverage = Coverage(image_ids=[0, 0, 7], labels=[1, 2, 3], is_exhaustive=[True, False, True])
+        truths = Truths(image_ids=[0, 0], labels=[2, 4], boxes=[BOX, BOX], coverage=coverage)
         tally = boxscore.match(detections, truths, FEDERATED, engine)
         assert tally.label.tolist() == [1, 2, 2, 4, 4]
         assert tally.verdict[:, 0, 0].tolist() == [1, 2, 0, 2, 1]
@@ -128,21 +133,21 @@ class TestCoverage:
     def test_limits_come_first(self, engine: Any) -> None:
         """Of two detections per image the first is of a class nobody looked for: one is left."""
         protocol = FEDERATED.replace(limits=(2,), limits_per="image")
-        detections = Detections(image=[0] * 3, label=[3, 1, 1], score=[0.9, 0.8, 0.7], box=[BOX] * 3)
-        truths = Truths(image=[], label=[], box=[], coverage=Coverage(image=[0], label=[1]))
+        detections = Detections(image_ids=[0] * 3, labels=[3, 1, 1], scores=[0.9, 0.8, 0.7], boxes=[BOX] * 3)
+        truths = Truths(image_ids=[], labels=[], boxes=[], coverage=Coverage(image_ids=[0], labels=[1]))
         assert boxscore.match(detections, truths, protocol, engine).score.tolist() == [0.8]
 
     def test_without_coverage_every_class_was_looked_for(self, engine: Any) -> None:
         """A detection on nothing is a false positive."""
-        truths = Truths(image=[], label=[], box=[])
+        truths = Truths(image_ids=[], labels=[], boxes=[])
         assert verdicts(detect(BOX), truths, COCO, engine) == [1]
 
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_limits_per_image_count_all_classes(engine: Any) -> None:
     """Four detections of two classes; of the equal scores 0.8 the earlier row ranks first."""
-    detections = Detections(image=[0] * 4, label=[1, 2, 1, 2], score=[0.8, 0.8, 0.7, 0.9], box=[BOX] * 4)
-    truths = Truths(image=[0, 0], label=[1, 2], box=[BOX, BOX])
+    detections = Detections(image_ids=[0] * 4, labels=[1, 2, 1, 2], scores=[0.8, 0.8, 0.7, 0.9], boxes=[BOX] * 4)
+    truths = Truths(image_ids=[0, 0], labels=[1, 2], boxes=[BOX, BOX])
     protocol = COCO.replace(limits=(1, 3))
     per_image = boxscore.match(detections, truths, protocol.replace(limits_per="image"), engine)
     assert per_image.label.tolist() == [1, 2, 2]
@@ -158,13 +163,13 @@ def test_limits_per_image_count_all_classes(engine: Any) -> None:
 def test_engines_give_the_same_tally(data: st.DataObject) -> None:
     """Bit for bit, with any kinds, coverage, limits and rules; so do the numbers beside AP and recall."""
     scene = random_scene(data.draw(st.integers(0, 10**6)), num_images=3, most_detections=10, most_truths=6)
-    num_truths = scene.truth["label"].size
+    num_truths = scene.truth["labels"].size
     kind = data.draw(st.lists(st.integers(0, 3), min_size=num_truths, max_size=num_truths))
     pairs = data.draw(
         st.lists(st.tuples(st.integers(0, 3), st.integers(0, 4), st.booleans()), unique_by=lambda p: p[:2])
     )
     image, label, is_exhaustive = (list(column) for column in zip(*pairs, strict=True)) if pairs else ([], [], [])
-    coverage = Coverage(image=image, label=label, is_exhaustive=is_exhaustive)
+    coverage = Coverage(image_ids=image, labels=label, is_exhaustive=is_exhaustive)
     truth = {name: column for name, column in scene.truth.items() if name != "ignore"}
     truths = Truths(**truth, box_format="xywh", kind=kind, coverage=coverage)
     protocol = Protocol.named(
@@ -204,15 +209,15 @@ def test_a_jitted_batch_has_kinds_coverage_and_limits_per_image() -> None:
     jax = pytest.importorskip("jax")
     found = detect((40, 40, 49, 49), INSIDE, INSIDE, BOX, (70, 0, 80, 10), BOX)
     label, kind = np.array([0, 0, 0, 1, 2, 3]), np.array([GROUP, REGULAR, DIFFICULT], np.uint8)
-    coverage = Coverage(image=[0, 0], label=[0, 2], is_exhaustive=[True, False])
-    detections = Detections(image=[0] * 6, label=label, score=found.score, box=found.box)
+    coverage = Coverage(image_ids=[0, 0], labels=[0, 2], is_exhaustive=[True, False])
+    detections = Detections(image_ids=[0] * 6, labels=label, scores=found.scores, boxes=found.boxes)
     box = np.array([LARGE, INSIDE, BOX], float)
-    truths = Truths(image=[0] * 3, label=[0, 0, 1], box=box, kind=kind, coverage=coverage)
+    truths = Truths(image_ids=[0] * 3, labels=[0, 0, 1], boxes=box, kind=kind, coverage=coverage)
     protocol = FEDERATED.replace(limits=(5,), limits_per="image")
     code = coverage_codes(detections, truths, protocol)
     assert code is not None
     matched = jax.jit(lambda detections, truths: match_batch(detections, truths, protocol))(
-        PaddedDetections(found.box[None], label[None], found.score[None], np.zeros((1, 6), bool), code[None]),
+        PaddedDetections(found.boxes[None], label[None], found.scores[None], np.zeros((1, 6), bool), code[None]),
         PaddedTruths(box[None], np.array([[0, 0, 1]]), np.zeros((1, 3), bool), kind=kind[None]),
     )
     # Regular, then the group's first and second; difficult; unmatched and not exhaustive; beyond the limit of 5.
@@ -235,21 +240,23 @@ def test_a_jitted_batch_has_kinds_coverage_and_limits_per_image() -> None:
 def test_what_is_invalid_is_refused(changes: dict[str, Any], message: str) -> None:
     """By name, with the rule and what came."""
     with pytest.raises(InputError, match=message):
-        Truths(image=[0, 0], label=[0, 0], box=[BOX, BOX], **changes)
+        Truths(image_ids=[0, 0], labels=[0, 0], boxes=[BOX, BOX], **changes)
 
 
 def test_coverage_has_each_image_and_label_once_and_no_place_in_class_agnostic_protocols() -> None:
     """Both are errors."""
     with pytest.raises(InputError, match="must have each image and label once; got image 3, label 1 twice"):
-        Coverage(image=[3, 0, 3], label=[1, 1, 1])
-    truths = Truths(image=[], label=[], box=[], coverage=Coverage(image=[0], label=[1]))
+        Coverage(image_ids=[3, 0, 3], labels=[1, 1, 1])
+    with pytest.raises(InputError, match=r"`image_ids` must have shape \(C,\) with C = 2, the number of labels; got"):
+        Coverage(image_ids=[3], labels=[1, 2])
+    truths = Truths(image_ids=[], labels=[], boxes=[], coverage=Coverage(image_ids=[0], labels=[1]))
     with pytest.raises(InputError, match="`coverage` is by class, and a class-agnostic protocol has none"):
         boxscore.match(detect(BOX), truths, FEDERATED.replace(class_agnostic=True), "parallel")
 
 
 def test_rows_keep_their_kinds() -> None:
     """When rows are taken, and when all classes are one."""
-    truths = Truths(image=[0, 1, 2], label=[5, 4, 3], box=[BOX] * 3, kind=[REGULAR, CROWD, GROUP])
+    truths = Truths(image_ids=[0, 1, 2], labels=[5, 4, 3], boxes=[BOX] * 3, kind=[REGULAR, CROWD, GROUP])
     assert to_numpy(take(truths, np.array([False, True, True])).kind).tolist() == [CROWD, GROUP]
     assert to_numpy(pooled(truths).kind).tolist() == [GROUP, CROWD, REGULAR]
 
@@ -258,11 +265,11 @@ def test_rows_keep_their_kinds() -> None:
 def test_kinds_and_coverage_that_a_file_cannot_hold_are_told(tmp_path: Path, name: str) -> None:
     """What is ignored stays ignored; nothing is lost in silence."""
     truths = Truths(
-        image=[0, 0, 0, 0],
-        label=[0, 0, 0, 0],
-        box=[[0, 0, 9, 9]] * 4,
+        image_ids=[0, 0, 0, 0],
+        labels=[0, 0, 0, 0],
+        boxes=[[0, 0, 9, 9]] * 4,
         kind=[REGULAR, DIFFICULT, CROWD, GROUP],
-        coverage=Coverage(image=[0, 0], label=[0, 1]),
+        coverage=Coverage(image_ids=[0, 0], labels=[0, 1]),
         class_names=["a", "b"],
         image_names={0: "a.jpg"},
     )

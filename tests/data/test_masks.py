@@ -15,7 +15,8 @@ from boxscore.cli.direct import summarize_files
 from boxscore.coco import mask
 from boxscore.data import Masks
 from boxscore.data.dataset import take
-from boxscore.data.geometry.masks import boundary_of
+from boxscore.data.geometry.boxes import Boxes
+from boxscore.data.geometry.masks import Polygons, boundary_of
 from boxscore.dropin.coco_dataset import COCO
 from boxscore.dropin.evaluation import COCOeval
 from tests.support.comparisons import assert_same, assert_same_tally
@@ -101,18 +102,18 @@ class TestMaking:
     @pytest.mark.parametrize(
         ("make", "message"),
         [
-            (lambda: Masks.from_pixels(np.zeros((3, 4))), r"`mask` must have shape \(N, H, W\); got \(3, 4\)"),
+            (lambda: Masks.from_pixels(np.zeros((3, 4))), r"`masks` must have shape \(N, H, W\); got \(3, 4\)"),
             (
                 lambda: Masks.from_pixels(np.zeros((1, 3, 4))),
-                r"`mask` must hold booleans or bytes \(uint8\); got float64",
+                r"`masks` must hold booleans or bytes \(uint8\); got float64",
             ),
             (
                 lambda: Masks.from_pixels([np.zeros((2, 2), bool), np.zeros(3, bool)]),
-                r"`mask` row 1 must have shape \(H, W\)",
+                r"`masks` row 1 must have shape \(H, W\)",
             ),
-            (lambda: Masks.from_rle({"size": [1, 1], "counts": "1"}), "`mask` must be a sequence of masks; got dict"),
-            (lambda: Masks.from_rle([{"size": [1, 1], "counts": "1"}, 7]), "`mask` row 1 must be a dict with `size`"),
-            (lambda: Masks.from_rle([{"size": [1, 1]}]), "`mask` row 0 must have `size` and `counts`"),
+            (lambda: Masks.from_rle({"size": [1, 1], "counts": "1"}), "`masks` must be a sequence of masks; got dict"),
+            (lambda: Masks.from_rle([{"size": [1, 1], "counts": "1"}, 7]), "`masks` row 1 must be a dict with `size`"),
+            (lambda: Masks.from_rle([{"size": [1, 1]}]), "`masks` row 0 must have `size` and `counts`"),
             (
                 lambda: Masks.from_rle([{"size": [2, 2], "counts": "1"}]),
                 "row 0 `counts` must have run lengths for the 2 x 2",
@@ -139,26 +140,26 @@ class TestMaking:
             ),
             (
                 lambda: Masks.from_polygons([[[1, 2, 3]]], (4, 4)),
-                "`mask` must have polygons of pairs x, y; got 3 numbers",
+                "`masks` must have polygons of pairs x, y; got 3 numbers",
             ),
-            (lambda: Masks.from_polygons([[]], (4, 4)), "`mask` row 0 must have at least one polygon"),
+            (lambda: Masks.from_polygons([[]], (4, 4)), "`masks` row 0 must have at least one polygon"),
             (
                 lambda: Masks.from_polygons([[[1, 2, np.nan, 4]]], (4, 4)),
-                "`mask` row 0 must have polygons of finite numbers",
+                "`masks` row 0 must have polygons of finite numbers",
             ),
             (lambda: Masks.from_polygons([[[1, 2, 3, 4]]], (4.5, 4)), "`sizes` must be integers, height and width"),
             (
                 lambda: Masks.from_polygons([[[1, 2, 3, 4]]], [(4, 4)] * 2),
                 "`sizes` must be height and width, of shape",
             ),
-            (lambda: Masks.from_arrays([48], [0, 2], [[1, 1]]), "`mask`: start: must ascend from 0"),
+            (lambda: Masks.from_arrays([48], [0, 2], [[1, 1]]), "`masks`: start: must ascend from 0"),
             (
-                lambda: Detections(image=[0], label=[0], score=[1.0]),
-                "`box`, `mask` or `keypoints` must be given; got none",
+                lambda: Detections(image_ids=[0], labels=[0], scores=[1.0]),
+                "`boxes`, `masks` or `keypoints` must be given; got none",
             ),
             (
-                lambda: Truths(image=[0], label=[0], mask=stack(0)),
-                "`mask` must have 1 rows, the number of labels; got 5",
+                lambda: Truths(image_ids=[0], labels=[0], masks=stack(0)),
+                "`masks` must have 1 rows, the number of labels; got 5",
             ),
         ],
     )
@@ -172,7 +173,7 @@ class TestMaking:
         rows = [{"size": [4, 4], "counts": "`0"} for _ in range(3000)]
         for row in (2999, 1234, 777):
             rows[row] = {"size": [4, 4], "counts": "5"}
-            with pytest.raises(InputError, match=f"`mask` row {row} `counts` must have run lengths"):
+            with pytest.raises(InputError, match=f"`masks` row {row} `counts` must have run lengths"):
                 Masks.from_rle(rows)
 
 
@@ -230,8 +231,8 @@ class TestSimilarity:
         """Positions of 32 bits are enough, if nothing is rounded up to whole words."""
         height = 2**32 - 1
         masks = Masks.from_rle([{"size": [height, 1], "counts": [height - 5, 5]}])
-        columns: dict[str, Any] = {"image": [0], "label": [0], "mask": masks}
-        result = boxscore.evaluate(boxscore.Detections(**columns, score=[0.5]), boxscore.Truths(**columns))
+        columns: dict[str, Any] = {"image_ids": [0], "labels": [0], "masks": masks}
+        result = boxscore.evaluate(boxscore.Detections(**columns, scores=[0.5]), boxscore.Truths(**columns))
         assert result["map"] == pytest.approx(1)
 
     def test_masks_larger_than_bitmaps_give_the_same(self) -> None:
@@ -251,11 +252,11 @@ class TestEverythingAfter:
         """A protocol says which; a name takes boxes, as both sides have them."""
         detections, truths = columns_of(*random_masks(11))
         both = Detections(
-            image=detections.image, label=detections.label, score=detections.score, mask=detections.mask,
-            box=detections.geometry.outer_boxes(),
+            image_ids=detections.image_ids, labels=detections.labels, scores=detections.scores, masks=detections.masks,
+            boxes=detections.geometry.outer_boxes(),
         )  # fmt: skip
         there = Truths(
-            image=truths.image, label=truths.label, mask=truths.mask, box=truths.geometry.outer_boxes(),
+            image_ids=truths.image_ids, labels=truths.labels, masks=truths.masks, boxes=truths.geometry.outer_boxes(),
             ignore=truths.ignore, area=truths.area, class_names=truths.class_names,
         )  # fmt: skip
         assert repr(both) == f"Detections({len(both)} boxes and masks in 6 images, numpy)"
@@ -275,7 +276,7 @@ class TestEverythingAfter:
         columns = MeanAveragePrecision(protocol, warn=False)
         tallies = []
         for part in (0, 1):
-            some = take(detections, detections.image % 2 == part), take(truths, truths.image % 2 == part)
+            some = take(detections, detections.image_ids % 2 == part), take(truths, truths.image_ids % 2 == part)
             columns.update(*some)
             tallies.append(boxscore.match(*some, protocol))
         assert_same(columns.compute(), expected)
@@ -323,7 +324,7 @@ class TestEverythingAfter:
         comparison = boxscore.compare({"all": result, "some": worse}, resamples=20)
         assert list(comparison.names) == ["all", "some"]
         groups = boxscore.analysis.slices(result, {image: "odd" if image % 2 else "even" for image in range(12)})
-        some = take(detections, detections.image % 2 == 1), take(truths, truths.image % 2 == 1)
+        some = take(detections, detections.image_ids % 2 == 1), take(truths, truths.image_ids % 2 == 1)
         assert_same(groups["odd"], boxscore.evaluate(*some))
 
     @pytest.mark.not_sanitized
@@ -347,7 +348,11 @@ class TestEverythingAfter:
         detections, truths = columns_of(dataset, results)
         area = [row["bbox"][2] * row["bbox"][3] for row in results]
         given = Detections(
-            image=detections.image, label=detections.label, score=detections.score, mask=detections.mask, area=area
+            image_ids=detections.image_ids,
+            labels=detections.labels,
+            scores=detections.scores,
+            masks=detections.masks,
+            area=area,
         )
         expected = run_pycocotools(dataset, results, iouType="segm")
         result = boxscore.evaluate(given, truths, SEGM, engine)
@@ -374,8 +379,8 @@ def test_a_stream_of_masks_of_different_sizes_is_diagnosed() -> None:
     found, there = np.ones((2, 40, 60), bool), np.ones((2, 60, 40), bool)
     tallies = []
     for image in range(8):
-        detections = Detections(image=[image] * 2, label=[0, 0], score=[0.9, 0.8], mask=found)
-        truths = Truths(image=[image] * 2, label=[0, 0], mask=there)
+        detections = Detections(image_ids=[image] * 2, labels=[0, 0], scores=[0.9, 0.8], masks=found)
+        truths = Truths(image_ids=[image] * 2, labels=[0, 0], masks=there)
         watch.add(detections, truths)
         tallies.append(boxscore.match(detections, truths))
     found_mistakes = watch.find_mistakes(boxscore.finish(tallies), Remedies())
@@ -383,6 +388,7 @@ def test_a_stream_of_masks_of_different_sizes_is_diagnosed() -> None:
     assert "for 8 images, such as 40 x 60 and 60 x 40" in str(found_mistakes[0])
 
 
+BOX = Boxes(boxes=[[0, 0, 1, 1]])
 WRONG: Any = 5
 
 
@@ -397,15 +403,18 @@ WRONG: Any = 5
             lambda: boxscore.read_truths("nowhere", iou_type=WRONG),
             "`iou_type` must be one of .* or a tuple of these; got 5",
         ),
-        (lambda: Masks.from_polygons([["abc"]], (3, 3)), "`mask` row 0 must have polygons of numbers .*; got 'abc'"),
-        (lambda: Masks.from_polygons([[[1, 1], [3, 1], [3, 3]]], (3, 3)), "`mask` row 0 must .* got points one by one"),
+        (lambda: Masks.from_polygons([["abc"]], (3, 3)), "`masks` row 0 must have polygons of numbers .*; got 'abc'"),
+        (
+            lambda: Masks.from_polygons([[[1, 1], [3, 1], [3, 3]]], (3, 3)),
+            "`masks` row 0 must .* got points one by one",
+        ),
         (
             lambda: Masks.from_polygons([[[1, 1, 3, 1, 3, 3]]], [1, 2, 3]),
             r"`sizes` must be height and width.*got \(3,\)",
         ),
         (
-            lambda: Detections(image=[0], label=[0], score=[1], box=[[0, 0, 1, 1]], others=[WRONG]),
-            "`others` must be a boxsc",
+            lambda: Detections(image_ids=[0], labels=[0], scores=[1], geometry=[BOX, WRONG]),
+            "`geometry` must be a boxsc",
         ),
         (
             lambda: boxscore.parallel.pairwise_mask_iou(np.ones((1, 1, 4, 6)), np.ones((1, 1, 6, 4))),
@@ -441,8 +450,8 @@ def test_a_few_numbers_of_a_polygon_take_no_gigabytes(tmp_path: Path) -> None:
     gt, dt = wide_files(tmp_path)
     with pytest.raises(InputError, match=rf"annotation 0 \(id 1\): `segmentation` {rule}"):
         boxscore.read_truths(gt, iou_type="segm")
-    assert summarize_files(gt, [dt], [SEGM], threads=1) is None, "the general path refuses it"
-    with pytest.raises(InputError, match=f"`mask` row 0 {rule}"):
+    assert summarize_files(gt, [dt], [SEGM], threads=1) == [None], "the general path refuses it"
+    with pytest.raises(InputError, match=f"`masks` row 0 {rule}"):
         Masks.from_polygons([[WIDE]], (10, 400_000_000))
     truths = COCO(gt)
     with pytest.raises(ValueError, match="10,000,000 columns"):
@@ -451,6 +460,13 @@ def test_a_few_numbers_of_a_polygon_take_no_gigabytes(tmp_path: Path) -> None:
     assert Masks.from_polygons([[square]], (3, 5_000_000)).runs.area.tolist() == [10_000_000]
     with pytest.raises(InputError, match="10,000,000 columns"):
         Masks.from_polygons([[[0, 0, 5_000_001, 0, 5_000_001, 2, 0, 2]]], (3, 5_000_001))
+
+
+def test_rows_of_polygons_with_one_point_can_be_taken() -> None:
+    """COCO's files may have them, and pycocotools draws them."""
+    outlines = Polygons(points=np.arange(10.0), part_start=np.array([0, 6, 8, 10]), mask_start=np.array([0, 1, 3]))
+    taken = outlines.take(np.array([1, 0]))
+    assert [[part.tolist() for part in taken[row]] for row in range(2)] == [[[6, 7], [8, 9]], [[0, 1, 2, 3, 4, 5]]]
 
 
 def test_compiled_errors_have_the_row_and_the_rule_apart() -> None:

@@ -9,6 +9,7 @@ import pytest
 import boxscore
 from boxscore import Detections, InputError, MeanAveragePrecision, Protocol, Truths
 from boxscore.data.dataset import take
+from boxscore.data.geometry.boxes import Boxes
 from boxscore.data.geometry.oriented_boxes import OrientedBoxes
 from tests.support.comparisons import assert_same
 from tests.support.oriented_scenes import RADIANS, random_oriented
@@ -19,7 +20,7 @@ NUM_IMAGES = 8
 
 def written(columns: Any, box_format: str) -> Any:
     """The boxes of a scene in another format."""
-    box = np.asarray(columns.oriented_boxes.box)
+    box = np.asarray(columns.oriented_boxes.boxes)
     if box_format == "xyxyxyxy":
         return columns.oriented_boxes.corners()
     turned = box * [1, 1, 1, 1, -1 if "ccw" in box_format else 1]
@@ -32,10 +33,10 @@ def dicts(seed: int, box_format: str = RADIANS) -> tuple[list[Any], list[Any]]:
     found, there = written(detections, box_format), written(truths, box_format)
     preds, targets = [], []
     for image in range(NUM_IMAGES):
-        rows, truth_rows = detections.image == image, truths.image == image
-        preds.append({"boxes": found[rows], "scores": detections.score[rows], "labels": detections.label[rows]})
+        rows, truth_rows = detections.image_ids == image, truths.image_ids == image
+        preds.append({"boxes": found[rows], "scores": detections.scores[rows], "labels": detections.labels[rows]})
         targets.append(
-            {"boxes": there[truth_rows], "labels": truths.label[truth_rows], "ignore": truths.ignore[truth_rows]}  # type: ignore[index]
+            {"boxes": there[truth_rows], "labels": truths.labels[truth_rows], "ignore": truths.ignore[truth_rows]}  # type: ignore[index]
         )
     return preds, targets
 
@@ -70,9 +71,9 @@ def test_dicts_and_padded_batches(box_format: Any) -> None:
 
     size = 8 if box_format == "xyxyxyxy" else 5
     batch, truth_batch = padded(preds, size), padded(targets, size)
-    columns = {"box": batch["boxes"], "label": batch["labels"], "score": batch["scores"]}
+    columns = {"boxes": batch["boxes"], "labels": batch["labels"], "scores": batch["scores"]}
     also = Detections.from_padded(**columns, box_format=box_format)
-    assert np.array_equal(also.oriented_boxes.box, found.oriented_boxes.box)
+    assert np.array_equal(also.oriented_boxes.boxes, found.oriented_boxes.boxes)
     metric.reset()
     metric.update(batch, truth_batch)
     assert_same(metric.compute(), boxscore.evaluate(found, there))
@@ -127,14 +128,14 @@ def test_nothing_to_warn_about() -> None:
             "`box_format` must be one of xyxyxyxy, .* for `iou_type` 'obb'; got 'xyxy'",
         ),
         (
-            lambda: Detections(image=[0], label=[0], score=[0.5], box=[[0, 0, 1, 1, 50]], box_format=RADIANS),
+            lambda: Detections(image_ids=[0], labels=[0], scores=[0.5], boxes=[[0, 0, 1, 1, 50]], box_format=RADIANS),
             "are these degrees",
         ),
         (
             lambda: Truths.from_images([{"boxes": [[0, 0, -1, 1, 0]], "labels": [0]}], box_format=RADIANS),
             r"images\[0\]: `boxes` row 0 must not have a negative width",
         ),
-        (lambda: random_oriented(1)[0].box, "boxes are needed here; these Detections have oriented boxes"),
+        (lambda: random_oriented(1)[0].boxes, "boxes are needed here; these Detections have oriented boxes"),
         (lambda: boxscore.evaluate(*random_oriented(1), Protocol.named("coco")), "'bbox' needs other shapes"),
     ],
 )  # fmt: skip
@@ -148,14 +149,13 @@ def test_boxes_of_two_kinds() -> None:
     """Upright boxes beside oriented ones: the protocol says which count."""
     detections, truths = random_oriented(6)
     both = Detections(
-        image=detections.image,
-        label=detections.label,
-        score=detections.score,
-        box=detections.geometry.outer_boxes(),
-        others=[detections.geometry],
+        image_ids=detections.image_ids,
+        labels=detections.labels,
+        scores=detections.scores,
+        geometry=[Boxes(boxes=detections.geometry.outer_boxes()), detections.geometry],
     )
     assert_same(boxscore.evaluate(both, truths), boxscore.evaluate(detections, truths))
-    assert both.box.shape[1] == 4
+    assert both.boxes.shape[1] == 4
     assert repr(both).startswith(f"Detections({len(both)} boxes and oriented boxes in")
 
 
@@ -163,9 +163,9 @@ def test_dota_by_hand() -> None:
     """More than half must be shared; a difficult truth neither rewards nor punishes; 3 of 4 points of area."""
     truth = [[10, 10, 8, 4, 0], [30, 10, 8, 4, 0], [50, 10, 8, 4, 0]]
     found = [[10, 10, 8, 4, 0], [30, 10, 8, 2, 0], [50, 10, 8, 4, 0], [90, 10, 8, 4, 0]]
-    columns: dict[str, Any] = {"label": [0] * 4, "image": [0] * 4, "score": [0.9, 0.8, 0.7, 0.6]}
-    detections = Detections(**columns, box=found, box_format=RADIANS)
-    truths = Truths(image=[0] * 3, label=[0] * 3, box=truth, box_format=RADIANS, ignore=[False, False, True])
+    columns: dict[str, Any] = {"labels": [0] * 4, "image_ids": [0] * 4, "scores": [0.9, 0.8, 0.7, 0.6]}
+    detections = Detections(**columns, boxes=found, box_format=RADIANS)
+    truths = Truths(image_ids=[0] * 3, labels=[0] * 3, boxes=truth, box_format=RADIANS, ignore=[False, False, True])
     result = boxscore.evaluate(detections, truths, "dota")
     # The second has an IoU of exactly 0.5, which is not more: a false positive. The third is not counted.
     assert result["map"] == 0.5
@@ -180,11 +180,12 @@ def test_shards_of_arrow_tables() -> None:
     detections, truths = random_oriented(10)
     expected = boxscore.evaluate(detections, truths)
 
-    def table(columns: Any, *names: str) -> Any:
-        box = arrow.FixedSizeListArray.from_arrays(np.asarray(columns.oriented_boxes.box).ravel(), 5)
-        return arrow.table({"box": box, **{name: getattr(columns, name) for name in names}})
+    def table(columns: Any, **more: Any) -> Any:
+        box = arrow.FixedSizeListArray.from_arrays(np.asarray(columns.oriented_boxes.boxes).ravel(), 5)
+        ids = {"image": columns.image_ids, "label": columns.labels}
+        return arrow.table({"box": box, **ids, **more})
 
-    tables = table(detections, "image", "label", "score"), table(truths, "image", "label", "ignore")
+    tables = table(detections, score=detections.scores), table(truths, ignore=truths.ignore)
     shard = boxscore.scaling.match_shard(*tables, OBB, box_format=RADIANS, name="first")
     assert_same(boxscore.finish(shard), expected)
 
@@ -196,7 +197,7 @@ class TestEverythingAfter:
         """A comparison of two detectors; a tally that was saved."""
         detections, truths = random_oriented(8, num_images=20)
         first = boxscore.evaluate(detections, truths)
-        second = boxscore.evaluate(take(detections, detections.score > 0.3), truths)
+        second = boxscore.evaluate(take(detections, detections.scores > 0.3), truths)
         assert boxscore.compare([first, second], resamples=20).to_dict()
         tally = boxscore.match(detections, truths)
         tally.save(tmp_path / "tally.boxscore")

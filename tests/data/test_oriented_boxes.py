@@ -49,7 +49,7 @@ def native(one: OrientedBoxes, other: OrientedBoxes, protocol: Protocol) -> Any:
 
 def iou(one: Any, other: Any, box_format: Any = "xyxyxyxy", *, is_crowd: bool = False) -> float:
     """IoU of two boxes, on which all three agree in every bit, whichever comes first."""
-    first, second = (OrientedBoxes(box=[box], box_format=box_format) for box in (one, other))
+    first, second = (OrientedBoxes(boxes=[box], box_format=box_format) for box in (one, other))
     value = float(one_by_one(first, second, OBB, is_crowd=is_crowd)[0])
     assert pairwise(first, second, OBB, is_crowd=is_crowd)[0] == value
     if not is_crowd:
@@ -97,15 +97,15 @@ class TestByHand:
 
     def test_direction_of_angles(self) -> None:
         """By 30 degrees the end of the long side goes down in an image, where y grows; with ccw it goes up."""
-        down = OrientedBoxes(box=[[0, 0, 4, 0, 30]], box_format="cxcywha:degrees").corners()[0]
+        down = OrientedBoxes(boxes=[[0, 0, 4, 0, 30]], box_format="cxcywha:degrees").corners()[0]
         assert down[2:4].tolist() == pytest.approx([np.sqrt(3), 1])
-        up = OrientedBoxes(box=[[0, 0, 4, 0, 30]], box_format="cxcywha:degrees:ccw").corners()[0]
+        up = OrientedBoxes(boxes=[[0, 0, 4, 0, 30]], box_format="cxcywha:degrees:ccw").corners()[0]
         assert up[2:4].tolist() == pytest.approx([np.sqrt(3), -1])
         formats: list[tuple[Any, Any]] = [("cxcywha:radians", "cxcywha:degrees")]
         formats += [("cxcywha:radians:ccw", "cxcywha:degrees:ccw")]
         for one, other in formats:
-            radians = OrientedBoxes(box=[[0, 0, 4, 2, np.pi / 6]], box_format=one).corners()
-            degrees = OrientedBoxes(box=[[0, 0, 4, 2, 30]], box_format=other).corners()
+            radians = OrientedBoxes(boxes=[[0, 0, 4, 2, np.pi / 6]], box_format=one).corners()
+            degrees = OrientedBoxes(boxes=[[0, 0, 4, 2, 30]], box_format=other).corners()
             np.testing.assert_allclose(radians, degrees, rtol=0, atol=1e-15)
 
     def test_ranges_of_angles_do_not_matter(self) -> None:
@@ -116,9 +116,9 @@ class TestByHand:
 
     def test_areas_and_outer_boxes(self) -> None:
         """Width times height, exactly; that of a quadrilateral from its corners, whichever way they turn."""
-        boxes = OrientedBoxes(box=[[50, 50, 32, 32, 0.3]], box_format=RADIANS)
+        boxes = OrientedBoxes(boxes=[[50, 50, 32, 32, 0.3]], box_format=RADIANS)
         assert boxes.areas(OBB).tolist() == [1024]
-        quads = OrientedBoxes(box=np.array([SQUARE, SQUARE]).reshape(2, 4, 2)[:, ::-1])
+        quads = OrientedBoxes(boxes=np.array([SQUARE, SQUARE]).reshape(2, 4, 2)[:, ::-1])
         assert quads.areas(OBB).tolist() == [4, 4]
         assert quads.outer_boxes().tolist() == [[0, 0, 2, 2]] * 2
         assert len(quads.take([True, False])) == 1
@@ -133,7 +133,7 @@ class TestAgainstOthers:
         """Within 1e-12, also far away, where coordinates have 2e-9: the shapes are the same, as is their IoU."""
         one, other = random_pairs(0, 20_000)
         first, second = (np.round(corners * 1024) / 1024 + offset for corners in (one, other))
-        ours = pairwise(OrientedBoxes(box=first), OrientedBoxes(box=second), OBB)
+        ours = pairwise(OrientedBoxes(boxes=first), OrientedBoxes(boxes=second), OBB)
         assert largest_difference(ours, first - offset, second - offset) < 1e-12
         assert (ours > 0.01).mean() > 0.5
 
@@ -143,8 +143,8 @@ class TestAgainstOthers:
         random = np.random.default_rng(3)
         one, other = random_boxes(random, 3000), random_boxes(random, 3000)
         one[:, 3] = 10 ** random.uniform(-7, 0, 3000)
-        first, second = (OrientedBoxes(box=box, box_format=RADIANS).corners() for box in (one, other))
-        ours = pairwise(OrientedBoxes(box=first), OrientedBoxes(box=second), OBB)
+        first, second = (OrientedBoxes(boxes=box, box_format=RADIANS).corners() for box in (one, other))
+        ours = pairwise(OrientedBoxes(boxes=first), OrientedBoxes(boxes=second), OBB)
         lost = 1e-15 * one[:, 2] / one[:, 3] * 60
         assert (np.abs(ours - shapely_iou(first, second)) < 1e-12 + lost).all()
 
@@ -153,18 +153,20 @@ class TestAgainstOthers:
         random = np.random.default_rng(1)
         box, truth = (random.uniform(1, 50, (500, 4)) for _ in range(2))
         protocol = Protocol.named("coco")
-        upright = [Boxes(box=each, box_format="cxcywh").shapes(protocol) for each in (box, truth)]
+        upright = [Boxes(boxes=each, box_format="cxcywh").shapes(protocol) for each in (box, truth)]
         expected = [Boxes.similarity(a, b, is_crowd=False, protocol=protocol) for a, b in zip(*upright, strict=True)]
-        first, second = (OrientedBoxes(box=np.pad(each, ((0, 0), (0, 1))), box_format=RADIANS) for each in (box, truth))
+        first, second = (
+            OrientedBoxes(boxes=np.pad(each, ((0, 0), (0, 1))), box_format=RADIANS) for each in (box, truth)
+        )
         np.testing.assert_allclose(one_by_one(first, second, OBB), np.array(expected), rtol=0, atol=1e-14)
 
     def test_probiou(self) -> None:
         """Boxes with angles, and the same as corners: their least rectangle is the box."""
         random = np.random.default_rng(2)
         one, other = random_boxes(random, 400), random_boxes(random, 400)
-        first, second = (OrientedBoxes(box=box, box_format=RADIANS) for box in (one, other))
+        first, second = (OrientedBoxes(boxes=box, box_format=RADIANS) for box in (one, other))
         np.testing.assert_allclose(one_by_one(first, second, PROBIOU), probiou(one, other), rtol=0, atol=1e-6)
-        quads, other_quads = (OrientedBoxes(box=each.corners()) for each in (first, second))
+        quads, other_quads = (OrientedBoxes(boxes=each.corners()) for each in (first, second))
         np.testing.assert_allclose(
             one_by_one(quads, other_quads, PROBIOU), one_by_one(first, second, PROBIOU), rtol=0, atol=1e-9
         )
@@ -175,7 +177,7 @@ class TestAgainstOthers:
 @pytest.mark.parametrize("protocol", [OBB, PROBIOU], ids=["obb", "probiou"])
 def test_three_twins_have_the_same_bits(protocol: Protocol) -> None:
     """Plain numbers, arrays and compiled code; and a pair has one similarity. Logarithms may differ in arrays."""
-    one, other = (OrientedBoxes(box=corners) for corners in random_pairs(5, 4000))
+    one, other = (OrientedBoxes(boxes=corners) for corners in random_pairs(5, 4000))
     plain, arrays, compiled = (compare(one, other, protocol) for compare in (one_by_one, pairwise, native))
     assert np.array_equal(plain, compiled)
     if protocol is OBB:
@@ -218,11 +220,13 @@ def test_every_array_library(eager: Backend, protocol: Protocol) -> None:
     detections, truths = random_oriented(7)
     expected = boxscore.match(detections, truths, protocol)
     moved, moved_truths = (
-        OrientedBoxes(box=eager.array(columns.geometry.arrays[0]), box_format=RADIANS)
+        OrientedBoxes(boxes=eager.array(columns.geometry.arrays[0]), box_format=RADIANS)
         for columns in (detections, truths)
     )
-    found = Detections(image=detections.image, label=detections.label, score=detections.score, geometry=moved)
-    there = Truths(image=truths.image, label=truths.label, geometry=moved_truths, ignore=truths.ignore)
+    found = Detections(
+        image_ids=detections.image_ids, labels=detections.labels, scores=detections.scores, geometry=moved
+    )
+    there = Truths(image_ids=truths.image_ids, labels=truths.labels, geometry=moved_truths, ignore=truths.ignore)
     for engine in ("native", "parallel"):
         assert_same_tally(boxscore.match(found, there, protocol, engine).sorted(), expected.sorted())
 
@@ -237,7 +241,7 @@ def test_compiled_by_every_array_library(name: str) -> None:
     found = np.repeat(truth, 2, axis=0) + random.normal(0, 1, (24, 5)) * [1, 1, 0.5, 0.5, 0.05]
     found[:, 2:4] = np.abs(found[:, 2:4])
     found[:, 4] = np.remainder(found[:, 4], 2 * np.pi)
-    boxes = [OrientedBoxes(box=box, box_format=RADIANS) for box in (found, truth)]
+    boxes = [OrientedBoxes(boxes=box, box_format=RADIANS) for box in (found, truth)]
     rows = [np.arange(24).reshape(2, 12), np.arange(12).reshape(2, 6)]
     columns = [each.gatherer(OBB, np.zeros(0))(row) for each, row in zip(boxes, rows, strict=True)]
     areas = [each.areas(OBB)[row] for each, row in zip(boxes, rows, strict=True)]
@@ -277,7 +281,7 @@ class TestEverythingAfter:
         metric = MeanAveragePrecision(OBB, warn=False)
         tallies = []
         for part in (0, 1):
-            some = take(detections, detections.image % 2 == part), take(truths, truths.image % 2 == part)
+            some = take(detections, detections.image_ids % 2 == part), take(truths, truths.image_ids % 2 == part)
             metric.update(*some)
             tallies.append(boxscore.match(*some, OBB))
         assert_same(metric.compute(), expected)
@@ -307,37 +311,37 @@ class TestErrors:
             ([[0, 0, 4, 2, 1, 1]], "xyxyxyxy", r"got \(1, 6\): 3 corners per box"),
             ([[0, 0, 4, 2]], "xyxyxyxy", r"got \(1, 4\): upright boxes are box_format=\"xyxy\""),
             ([SQUARE], RADIANS, r"\(N, 5\), centre, width, height and angle .*got \(1, 8\): four corners"),
-            ([SQUARE, [*SQUARE[:7], np.nan]], "xyxyxyxy", "`box` row 1 must have 8 finite numbers; got"),
-            ([[0, 0, np.inf, 2, 1]], RADIANS, "`box` row 0 must have 5 finite numbers; got"),
-            ([[0, 0, 4, -2, 1]], RADIANS, "`box` row 0 must not have a negative width or height"),
-            ([[0, 0, 1e19, 2, 1]], RADIANS, r"`box` row 0 must have sides up to 1e\+18"),
-            ([[-1e19, 0, 1e19, 0, 1e19, 2, 0, 2]], "xyxyxyxy", r"`box` row 0 must have sides up to 1e\+18"),
+            ([SQUARE, [*SQUARE[:7], np.nan]], "xyxyxyxy", "`boxes` row 1 must have 8 finite numbers; got"),
+            ([[0, 0, np.inf, 2, 1]], RADIANS, "`boxes` row 0 must have 5 finite numbers; got"),
+            ([[0, 0, 4, -2, 1]], RADIANS, "`boxes` row 0 must not have a negative width or height"),
+            ([[0, 0, 1e19, 2, 1]], RADIANS, r"`boxes` row 0 must have sides up to 1e\+18"),
+            ([[-1e19, 0, 1e19, 0, 1e19, 2, 0, 2]], "xyxyxyxy", r"`boxes` row 0 must have sides up to 1e\+18"),
             ([[0, 0, 4, 2, 45]], RADIANS, "a turn, 2 pi radians .*are these degrees, box_format='cxcywha:degrees'"),
             ([[0, 0, 4, 2, 400]], "cxcywha:degrees:ccw", "at most a turn, 360 degrees"),
             ([SQUARE, [0, 0, 2, 2, 2, 0, 0, 2]], "xyxyxyxy", "row 1 must have its corners in order .*, and not be"),
-            ([[0, 0, 4, 0, 1, 1, 0, 4]], "xyxyxyxy", "`box` row 0 must be convex: no corner may lie inside"),
-            ([[True] * 8], "xyxyxyxy", "`box` must hold real numbers"),
+            ([[0, 0, 4, 0, 1, 1, 0, 4]], "xyxyxyxy", "`boxes` row 0 must be convex: no corner may lie inside"),
+            ([[True] * 8], "xyxyxyxy", "`boxes` must hold real numbers"),
         ],
     )  # fmt: skip
     def test_what_is_no_box_is_refused(self, box: Any, box_format: Any, message: str) -> None:
         """With what to do about it, where that can be told."""
         with pytest.raises(InputError, match=message):
-            OrientedBoxes(box=box, box_format=box_format)
+            OrientedBoxes(boxes=box, box_format=box_format)
 
     def test_a_dent_of_rounding_is_accepted(self) -> None:
         """Files have one decimal: up to 5% of the diagonal, and the hull counts."""
         dented = [0, 0, 10, 0.1, 20, 0, 20, 8]
-        assert OrientedBoxes(box=[dented]).areas(OBB).tolist() == [80]
+        assert OrientedBoxes(boxes=[dented]).areas(OBB).tolist() == [80]
         assert iou(dented, [0, 0, 20, 0, 20, 8, 20, 8]) == 1
         twisted = [0, 0, 100, 0.1, 100, 0, 0, 0.1]  # a thin box whose ends were rounded past each other
-        assert OrientedBoxes(box=[twisted]).areas(OBB)[0] == pytest.approx(10)
+        assert OrientedBoxes(boxes=[twisted]).areas(OBB)[0] == pytest.approx(10)
         for dent in (0.9, 1.3):
             quad = [0, 0, 10, dent, 20, 0, 10, 20]
             if dent > 0.05 * np.hypot(20, 20 - 0):
                 with pytest.raises(InputError, match="must be convex"):
-                    OrientedBoxes(box=[quad])
+                    OrientedBoxes(boxes=[quad])
 
     def test_nothing_is_fine(self) -> None:
         """No boxes, in every format."""
         for box_format in ("xyxyxyxy", RADIANS):
-            assert len(OrientedBoxes(box=[], box_format=box_format)) == 0
+            assert len(OrientedBoxes(boxes=[], box_format=box_format)) == 0

@@ -19,7 +19,7 @@ IOU_TYPES: Any = {"masks": "segm", "keypoints": "keypoints"}
 
 def by_metric(preds: Dicts, targets: Dicts, iou_type: Any) -> float:
     """A list of dicts."""
-    metric = MeanAveragePrecision("coco", iou_type=iou_type, warn=False)
+    metric: MeanAveragePrecision = MeanAveragePrecision("coco", iou_type=iou_type, warn=False)
     metric.update(preds, targets)
     return metric.compute()["map"]
 
@@ -32,7 +32,7 @@ def by_mixed_metric(preds: Dicts, targets: Dicts, iou_type: Any) -> float:
 
 def by_padded(preds: Dicts, targets: Dicts, iou_type: Any) -> float:
     """A dict of padded batches; all images have as many rows."""
-    metric = MeanAveragePrecision("coco", iou_type=iou_type, warn=False)
+    metric: MeanAveragePrecision = MeanAveragePrecision("coco", iou_type=iou_type, warn=False)
     batches = [
         {key: np.stack([np.asarray(image[key]) for image in images]) for key in images[0] if key != "boxes"}
         for images in (preds, targets)

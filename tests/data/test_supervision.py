@@ -19,17 +19,17 @@ NUMBERS = ("map50_95", "map50", "map75")
 def by_image(columns: dict[str, Any], num_images: int) -> list[dict[str, Any]]:
     """The rows of each image."""
     return [
-        {name: column[columns["image"] == image] for name, column in columns.items()} for image in range(num_images)
+        {name: column[columns["image_ids"] == image] for name, column in columns.items()} for image in range(num_images)
     ]
 
 
 def as_objects(scene: Any) -> tuple[list[Any], list[Any]]:
     """A scene as supervision's objects, with areas and crowds in `data`."""
     found, truth = by_image(scene.detection, scene.num_images), by_image(scene.truth, scene.num_images)
-    preds = [sv.Detections(xyxy=corners(x["box"]), class_id=x["label"], confidence=x["score"]) for x in found]
+    preds = [sv.Detections(xyxy=corners(x["boxes"]), class_id=x["labels"], confidence=x["scores"]) for x in found]
     data = [{"area": x["area"], "iscrowd": x["ignore"].astype(int)} for x in truth]
     targets = [
-        sv.Detections(xyxy=corners(x["box"]), class_id=x["label"], data=more)
+        sv.Detections(xyxy=corners(x["boxes"]), class_id=x["labels"], data=more)
         for x, more in zip(truth, data, strict=True)
     ]
     return preds, targets
@@ -77,7 +77,7 @@ def test_columns_from_objects_are_those_from_dicts() -> None:
     found, truths = Detections.from_images(preds), Truths.from_images(targets)
     dicts = [{"boxes": x.xyxy, "scores": x.confidence, "labels": x.class_id} for x in preds]
     expected = Detections.from_images(dicts)
-    for name in ("image", "label", "score", "box"):
+    for name in ("image_ids", "labels", "scores", "boxes"):
         assert np.array_equal(getattr(found, name), getattr(expected, name)), name
     assert truths.area is not None
     assert truths.ignore is not None

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import cache
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +16,14 @@ from boxscore.arrays import to_numpy
 from boxscore.data.dataset import host_areas, host_ids, host_scores
 from boxscore.data.preparation import prepare
 from boxscore.protocol.table import protocol_of
-from tests.support.comparisons import assert_same_tally
+from tests.support.comparisons import assert_same, assert_same_tally
 
 SIDE, NUM_CLASSES, NUM_POINTS = 64, 3, 17
 IMAGE_IDS = [9, 4, 30, 7, 12]
 """Neither sorted nor consecutive; the second has neither detections nor truths, the third no truths."""
+IMAGE_NAMES = {image: f"{image:04}.jpg" for image in IMAGE_IDS}
 CLASSES = {1: "cat", 2: "dog", 3: "heron"}
 SHAPES = ("bbox", "segm", "keypoints", "obb")
-NAMES = {"boxes": "box", "masks": "mask", "labels": "label", "scores": "score"}
-"""Columns of the constructors, by the keys of dicts."""
 Dict = dict[str, Any]
 Sides = tuple[Detections, Truths]
 
@@ -101,9 +101,9 @@ def of_columns(iou_type: str, folder: Path) -> Sides:
     sides: list[Dict] = []
     for images in images_of(iou_type):
         keys = [key for key in images[0] if key != "iscrowd"]
-        columns = {NAMES.get(key, key): np.concatenate([image[key] for image in images]) for key in keys}
-        columns["image"] = np.repeat(IMAGE_IDS, [len(image["labels"]) for image in images])
-        if "box" in columns:
+        columns = {key: np.concatenate([image[key] for image in images]) for key in keys}
+        columns["image_ids"] = np.repeat(IMAGE_IDS, [len(image["labels"]) for image in images])
+        if "boxes" in columns:
             columns["box_format"] = box_format_of(iou_type)
         sides.append(columns)
     is_crowd = np.concatenate([image["iscrowd"] for image in images_of(iou_type)[1]])
@@ -128,7 +128,7 @@ def padded_batches(iou_type: str) -> list[Dict]:
 def of_padded(iou_type: str, folder: Path) -> Sides:
     """Padded arrays."""
     settings: Any = {"image_ids": IMAGE_IDS, "box_format": box_format_of(iou_type)}
-    found, there = ({NAMES.get(key, key): column for key, column in each.items()} for each in padded_batches(iou_type))
+    found, there = padded_batches(iou_type)
     there["ignore"] = there.pop("iscrowd").astype(bool)
     return Detections.from_padded(**found, **settings), Truths.from_padded(**there, **settings, class_names=CLASSES)
 
@@ -138,9 +138,8 @@ def of_files(suffix: str) -> Callable[[str, Path], Sides]:
 
     def read(iou_type: str, folder: Path) -> Sides:
         detections, truths = of_lists(iou_type, folder)
-        names = {image: f"{image:04}.jpg" for image in IMAGE_IDS}
         sizes = dict.fromkeys(IMAGE_IDS, (SIDE, SIDE))
-        truths = replace(truths, image_names=names, image_sizes=sizes)
+        truths = replace(truths, image_names=IMAGE_NAMES, image_sizes=sizes)
         paths = folder / f"truths{suffix}", folder / f"detections{suffix}"
         boxscore.write_truths(paths[0], truths)
         boxscore.write_detections(paths[1], detections, truths)
@@ -169,14 +168,14 @@ def prepared_columns(sides: Sides, protocol: Protocol) -> dict[str, Any]:
     """What `prepare` hands to matching, in host memory, ordered by image; rows of an image keep their order."""
     columns: dict[str, Any] = {}
     for side in prepare(*sides, protocol):
-        order = np.argsort(host_ids(side.image), kind="stable")
+        order = np.argsort(host_ids(side.image_ids), kind="stable")
         name = type(side).__name__
-        columns[f"{name}.image"] = host_ids(side.image)[order]
-        columns[f"{name}.label"] = host_ids(side.label)[order]
+        columns[f"{name}.image"] = host_ids(side.image_ids)[order]
+        columns[f"{name}.label"] = host_ids(side.labels)[order]
         columns[f"{name}.area"] = host_areas(side, protocol)[order]
         columns[f"{name}.shapes"] = [side.geometry.shapes(protocol)[row] for row in order]
         if isinstance(side, Detections):
-            columns[f"{name}.score"] = host_scores(side.score)[order]
+            columns[f"{name}.score"] = host_scores(side.scores)[order]
         else:
             kinds = side.kinds(protocol)
             columns[f"{name}.kind"] = np.zeros(len(side), int) if kinds is None else to_numpy(kinds)[order]
@@ -227,3 +226,48 @@ def test_a_metric_gives_the_same_verdicts(form: str, iou_type: Any, tmp_path: Pa
     else:
         metric.update(*batches(iou_type), image_ids=IMAGE_IDS)
     assert_same_tally(metric.tally, boxscore.match(*of_lists(iou_type, tmp_path), protocol))
+
+
+FORMS = ("columns", "file", "images", "padded")
+
+
+def scene_as(form: str, iou_type: str, folder: Path) -> tuple[Any, Any]:
+    """Both sides of the scene in one form; truths of files and columns name their images."""
+    if form in ("images", "padded"):
+        return tuple((images_of if form == "images" else padded_batches)(iou_type))  # type: ignore[return-value]
+    if form == "columns":
+        detections, truths = of_columns(iou_type, folder)
+        return detections, replace(truths, image_names=IMAGE_NAMES)
+    detections, truths = of_lists(iou_type, folder)
+    truths = replace(truths, image_names=IMAGE_NAMES, image_sizes=dict.fromkeys(IMAGE_IDS, (SIDE, SIDE)))
+    paths = folder / "detections.json", folder / "truths.json"
+    boxscore.write_truths(paths[1], truths)
+    boxscore.write_detections(paths[0], detections, truths)
+    return paths
+
+
+@pytest.mark.parametrize("iou_type", SHAPES)
+@pytest.mark.parametrize(("form", "truth_form"), [*product(FORMS, FORMS)])
+def test_every_pair_of_forms_gives_the_same_verdicts(form: str, truth_form: str, iou_type: Any, tmp_path: Path) -> None:
+    """As columns on both sides, by a protocol, and by its name."""
+    forms = {form, truth_form}
+    options: dict[str, Any] = {}
+    if not forms.isdisjoint(("images", "padded")):
+        options = {"image_ids": IMAGE_IDS, "box_format": box_format_of(iou_type)}
+    if truth_form in ("images", "padded"):
+        options["class_names"] = CLASSES
+    found, truths = scene_as(form, iou_type, tmp_path)[0], scene_as(truth_form, iou_type, tmp_path)[1]
+    expected = boxscore.match(*of_lists(iou_type, tmp_path), protocol_of("coco", iou_type))
+    assert expected.is_hit.sum() > 3
+    assert_same_tally(boxscore.evaluate(found, truths, protocol_of("coco", iou_type), **options).tally, expected)
+    assert_same_tally(boxscore.evaluate(found, truths, iou_type=iou_type, **options).tally, expected)
+
+
+@pytest.mark.parametrize("iou_type", SHAPES)
+def test_without_a_similarity_dicts_are_read_for_the_shapes_of_columns(iou_type: Any, tmp_path: Path) -> None:
+    """And oriented box formats for oriented boxes."""
+    truths = of_lists(iou_type, tmp_path)[1]
+    options: Any = {"image_ids": IMAGE_IDS, "box_format": box_format_of(iou_type)}
+    result = boxscore.evaluate(images_of(iou_type)[0], truths, **options)
+    assert result.protocol == protocol_of("coco", iou_type)
+    assert_same(result, boxscore.evaluate(*of_lists(iou_type, tmp_path)))

@@ -53,7 +53,7 @@ def same_types(found: Any, expected: Any) -> bool:
 @contextmanager
 def without_compiled_reader() -> Iterator[None]:
     """All dicts are read by Python, in here, image by image."""
-    with patch.object(evaluation, "select_columns", lambda *_: None):
+    with patch.object(evaluation, "select_rows", lambda *_: None):
         yield
 
 
@@ -136,9 +136,9 @@ def test_scores_of_other_images_do_not_matter() -> None:
         for coco, annotations in ((truths, []), (loaded, results)):
             coco.dataset = {"images": [{"id": 1}], "annotations": annotations}
             coco.createIndex()
-        found = evaluated_rows.select_columns(truths, loaded, params)
+        found = evaluated_rows.select_rows(truths, loaded, params)
         assert found is not None
-        assert found.detections.given_score is None
+        assert found.given_score is None
 
 
 @settings(max_examples=100, deadline=None)
@@ -168,8 +168,8 @@ def test_plain_values_are_read_by_the_compiled_reader() -> None:
     assert columns.image.tolist() == [7, 7]
     assert columns.box.tolist() == [[1, 2, 3, 4.5]] * 2
     assert columns.score.tolist() == [0.5, 0.5]
-    assert not columns.has_plain_ids
-    assert not columns.has_plain_scores
+    assert not columns.has_int_ids
+    assert not columns.has_float_scores
 
 
 @pytest.mark.parametrize("value", [None, "3", [3], 1j, 2**60, object()], ids=lambda value: type(value).__name__)

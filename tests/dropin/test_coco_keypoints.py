@@ -344,7 +344,7 @@ class TestReading:
         assert truths.keypoints.num_labelled.tolist() == [row["num_keypoints"] for row in dataset["annotations"]]
         for name in ("point", "score"):
             assert np.array_equal(getattr(detections.keypoints, name), getattr(found.keypoints, name)), name
-        for name in ("image", "label", "score"):
+        for name in ("image_ids", "labels", "scores"):
             assert np.array_equal(getattr(detections, name), getattr(found, name)), name
         assert np.array_equal(to_numpy(truths.ignore), to_numpy(there.ignore))
         own = found.keypoints.areas(Protocol.named("coco_keypoints")) if found.area is None else found.area
@@ -388,8 +388,8 @@ class TestReading:
         truths = read_truths(files[0], iou_type=types)
         detections = read_detections(files[1], truths, iou_type=types)
         corners = np.array([row["keypoints"] for row in results]).reshape(len(results), -1, 3)[:, :, :2]
-        assert np.array_equal(detections.box[:, :2], corners.min(axis=1))
-        assert np.array_equal(detections.box[:, 2:], corners.max(axis=1) - corners.min(axis=1))
+        assert np.array_equal(detections.boxes[:, :2], corners.min(axis=1))
+        assert np.array_equal(detections.boxes[:, 2:], corners.max(axis=1) - corners.min(axis=1))
         alone = read_truths(files[0], iou_type="keypoints")
         expected = boxscore.evaluate(read_detections(files[1], alone, iou_type="keypoints"), alone)
         assert_same(boxscore.evaluate(detections, truths, Protocol.named("coco_keypoints")), expected)
@@ -530,7 +530,7 @@ class TestMalformedFiles:
     def test_masks_and_keypoints_are_not_read_at_once(self, tmp_path: Path) -> None:
         """A protocol has one of them."""
         files = write_rows(tmp_path, TRUTH, FOUND)
-        with pytest.raises(InputError, match="must not have masks and keypoints at once; got segm, keypoints"):
+        with pytest.raises(InputError, match="must not have masks and sets of keypoints at once; got segm, keypoints"):
             read_truths(files[0], iou_type=("segm", "keypoints"))
 
 
@@ -603,14 +603,17 @@ class TestCommand:
     @pytest.mark.parametrize(
         ("options", "message"),
         [
-            (["--iou-type", "bbox,keypoints"], "--iou-type: keypoints must be evaluated alone"),
+            (
+                ["--iou-type", "bbox,keypoints"],
+                "--iou-type: keypoints must be evaluated alone, as it has another protocol",
+            ),
             (
                 ["--protocol", "coco_keypoints", "--iou-type", "bbox"],
                 "--iou-type: protocol coco_keypoints needs keypoints; got bbox",
             ),
             (
                 ["--iou-type", "keypoints", "--sigmas", "0.1,-1"],
-                "--sigmas: `sigmas` must be above 0 and finite; got -1",
+                "--sigmas: must be above 0 and finite; got -1",
             ),
             (["--iou-type", "keypoints", "--sigmas", "x"], "--sigmas: must be a number; got 'x'"),
         ],
@@ -647,8 +650,7 @@ class TestCommand:
             expected = boxscore.evaluate(columns, there, protocol).summary
             for threads in (1, 3):
                 summaries = summarize_files(truths, [found, found], [protocol], threads=threads)
-                assert summaries is not None
-                assert [repr(each) for each in summaries[0]] == [repr(expected)] * 2
+                assert [repr(each) for each in summaries] == [repr([expected])] * 2
 
     @pytest.mark.native
     def test_the_fast_path_leaves_rules_of_its_own_to_columns(self, tmp_path: Path) -> None:
@@ -656,16 +658,16 @@ class TestCommand:
         coco = Protocol.named("coco_keypoints")
         files = write_files(tmp_path, *random_poses(1))
         paths = Path(files[0]), [Path(files[1])]
-        assert summarize_files(*paths, [coco], threads=1) is not None
-        assert summarize_files(*paths, [coco.replace(sigmas=sigmas_of(5))], threads=1) is None
-        assert summarize_files(*paths, [Protocol.named("crowdpose", sigmas=sigmas_of(17))], threads=1) is None
-        assert summarize_files(*paths, [Protocol.named("coco_wholebody", sigmas=sigmas_of(17))], threads=1) is None
+        assert summarize_files(*paths, [coco], threads=1) != [None]
+        assert summarize_files(*paths, [coco.replace(sigmas=sigmas_of(5))], threads=1) == [None]
+        assert summarize_files(*paths, [Protocol.named("crowdpose", sigmas=sigmas_of(17))], threads=1) == [None]
+        assert summarize_files(*paths, [Protocol.named("coco_wholebody", sigmas=sigmas_of(17))], threads=1) == [None]
         for changes in ({"area": 0}, {"keypoints": [1, 2, -1, *POSE[3:]]}):
             bad = write_rows(tmp_path, TRUTH | changes, FOUND)
             eighteen = coco.replace(sigmas=sigmas_of(18))
-            assert summarize_files(Path(bad[0]), [Path(bad[1])], [eighteen], threads=1) is None
+            assert summarize_files(Path(bad[0]), [Path(bad[1])], [eighteen], threads=1) == [None]
         good = write_rows(tmp_path, TRUTH, FOUND)
-        assert summarize_files(Path(good[0]), [Path(good[1])], [eighteen], threads=1) is not None
+        assert summarize_files(Path(good[0]), [Path(good[1])], [eighteen], threads=1) != [None]
 
     @pytest.mark.native
     def test_counts_of_labelled_points_are_taken_if_all_truths_have_them(self, tmp_path: Path) -> None:
@@ -693,9 +695,9 @@ class TestCommand:
             expected = boxscore.evaluate(columns, there, protocol).summary
             is_counted = is_first_given and is_second_given and points is POSE
             assert [row.num_truths for row in expected.per_class] == [0 if is_counted else 2]
-            summaries = summarize_files(truths, [found], [protocol], threads=1)
+            (summaries,) = summarize_files(truths, [found], [protocol], threads=1)
             assert summaries is not None
-            assert repr(summaries[0][0]) == repr(expected)
+            assert repr(summaries[0]) == repr(expected)
 
     def test_models_are_compared_by_their_poses(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         """`boxscore compare`, and a report of two models."""

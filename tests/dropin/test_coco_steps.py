@@ -182,11 +182,11 @@ def test_plain_numbers_are_read_by_the_compiled_engine() -> None:
     evaluation, _ = outcome(partial(prepared, dataset=as_dataset(SCENE)[0], results=as_dataset(SCENE)[1]), OURS)
     pair = next(pair for pair, found in evaluation._dts.items() if len(found) > 1 and evaluation._gts[pair])
     detections, truths = evaluation._dts[pair], evaluation._gts[pair]
-    overlap = image_entries.measure_plain(detections, truths, 100)
+    overlap = image_entries.measure_python_numbers(detections, truths, 100)
     thresholds = evaluation.params.iouThrs
     sides = {"detections": detections, "truths": truths, "overlap": overlap}
     rules = image_entries.ImageRules(thresholds=thresholds, area=[0, 1e9], limit=100)
-    assert image_entries.match_plain(**sides, rules=rules) is not None
+    assert image_entries.match_python_numbers(**sides, rules=rules) is not None
     first, truth = detections[0], truths[0]
     odd_sides: dict[str, list[Any]] = {
         "detections": [tuple(detections), [first | {"score": True}], [first | {"score": float("nan")}], [None]],
@@ -200,13 +200,16 @@ def test_plain_numbers_are_read_by_the_compiled_engine() -> None:
     }
     for name, values in odd_sides.items():
         for value in values:
-            assert image_entries.match_plain(**(sides | {name: value}), rules=rules) is None, (name, value)
+            assert image_entries.match_python_numbers(**(sides | {name: value}), rules=rules) is None, (name, value)
     for name, values in odd_rules.items():
         for value in values:
-            assert image_entries.match_plain(**sides, rules=rules._replace(**{name: value})) is None, (name, value)
+            assert image_entries.match_python_numbers(**sides, rules=rules._replace(**{name: value})) is None, (
+                name,
+                value,
+            )
     for each in ([1, 2, 3], [1, 2, 3, 4, 5], (1, 2, 3, 4), [1, 2, 3, "4"], [1, 2, 3, 10**400], None):
-        assert image_entries.measure_plain([first | {"bbox": each}], truths, 100) is None
-        assert image_entries.measure_plain(detections, [truth | {"bbox": each}], 100) is None
+        assert image_entries.measure_python_numbers([first | {"bbox": each}], truths, 100) is None
+        assert image_entries.measure_python_numbers(detections, [truth | {"bbox": each}], 100) is None
 
 
 ODD_POINTS: dict[str, list[float]] = {

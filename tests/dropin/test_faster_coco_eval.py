@@ -8,8 +8,10 @@ import re
 import subprocess
 import sys
 import warnings
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import faster_coco_eval
 import faster_coco_eval.core.faster_eval_api
@@ -19,6 +21,8 @@ import pytest
 import boxscore
 import boxscore.faster_coco_eval as ours
 from boxscore import InputError
+from boxscore.dropin import evaluation
+from boxscore.dropin.evaluated_rows import RefusedRowError
 from boxscore.dropin.faster_evaluation import PrintingCOCOeval
 from tests.support.documents import ROOT
 from tests.support.dropin import check_equal
@@ -268,6 +272,38 @@ def test_a_dataset_gives_the_same_answers(tmp_path: Path) -> None:
         queries(ours, *scene, tmp_path), queries(faster_coco_eval, *scene, tmp_path), strict=True
     ):
         assert found == expected
+
+
+def test_pairs_are_known_where_images_are_evaluated_one_by_one() -> None:
+    """As with values that only pycocotools' rules cover."""
+    dataset, results = scene_of("bbox", 14)
+    matched = []
+    for refuses in (False, True):
+        coco = ours.COCO(copy.deepcopy(dataset))
+        found = ours.COCOeval_faster(coco, coco.loadRes(copy.deepcopy(results)), "bbox")
+        with (
+            patch.object(evaluation, "select_rows", side_effect=RefusedRowError("refused"))
+            if refuses
+            else nullcontext()
+        ):
+            found.evaluate()
+        assert (found._seen is None) == refuses
+        matched.append(found.eval["matched"])
+    assert matched[0] == matched[1]
+    assert len(matched[0]) > 10
+
+
+def test_a_dump_that_fails_leaves_the_file_unchanged(tmp_path: Path) -> None:
+    """A value that JSON can't represent."""
+    file = tmp_path / "dump.json"
+    coco = ours.COCO(scene_of("bbox", 14)[0])
+    coco.dump(file)
+    before = file.read_bytes()
+    coco.dataset["images"][0]["photographer"] = object()
+    with pytest.raises(TypeError, match="not JSON serializable"):
+        coco.dump(file)
+    assert file.read_bytes() == before
+    assert [*tmp_path.iterdir()] == [file]
 
 
 @pytest.mark.parametrize("tool", [faster_coco_eval, ours])

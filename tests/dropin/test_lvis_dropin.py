@@ -73,7 +73,7 @@ ODD_FIELDS = {
 
 @pytest.mark.parametrize("iou_type", ["bbox", "segm"])
 @pytest.mark.parametrize("side", ODD_FIELDS)
-def test_odd_values_give_what_lvis_gives_or_an_error(side: str, iou_type: str, tmp_path: Path) -> None:
+def test_extreme_values_give_what_lvis_gives_or_an_error(side: str, iou_type: str, tmp_path: Path) -> None:
     """Never a number where `lvis` raises, and never another number."""
     scene = federated_scene(3, num_images=5, num_detections=12, has_masks=iou_type == "segm")
     num_answered = 0
@@ -266,6 +266,14 @@ def test_nothing_is_logged_that_lvis_does_not(tmp_path: Path, caplog: pytest.Log
         assert caplog.messages[-1] == "Please run evaluate first."
         with pytest.raises(RuntimeError, match=r"Please run accumulate\(\) first"):
             evaluation.summarize()
+
+
+def test_results_may_be_a_path_object(tmp_path: Path) -> None:
+    """As the dataset may be."""
+    files = write_lvis(tmp_path, *federated_scene(3))
+    found = LVISEval(Path(files[0]), Path(files[1]), "bbox")
+    found.run()
+    assert found.results == ours(files, "bbox").results
 
 
 class TestBadInput:

@@ -41,16 +41,16 @@ def batch() -> tuple[parallel.PaddedDetections, parallel.PaddedTruths]:
 def test_every_stage_of_the_paper(backend: Backend, batch: Any) -> None:
     """Alg. 5 to 13, one after the other."""
     found, truths = batch
-    assert_same(backend, parallel.discard_below, [found.score], threshold=0.3)
-    assert_same(backend, parallel.discard_beyond_top, [found.score], num=5)
-    iou = assert_same(backend, parallel.pairwise_iou, [found.box, truths.box], box_format="xywh")[0]
-    filter_arguments = [iou, found.label, truths.label, found.discarded]
+    assert_same(backend, parallel.discard_below, [found.scores], threshold=0.3)
+    assert_same(backend, parallel.discard_beyond_top, [found.scores], num=5)
+    iou = assert_same(backend, parallel.pairwise_iou, [found.boxes, truths.boxes], box_format="xywh")[0]
+    filter_arguments = [iou, found.labels, truths.labels, found.discarded]
     iou = assert_same(backend, parallel.filter_iou, filter_arguments)[0]
     verdict = assert_same(backend, parallel.categorize_below, [iou, found.discarded], threshold=0.5)[0]
-    above = [verdict, iou, found.score, truths.ignore]
+    above = [verdict, iou, found.scores, truths.ignore]
     for matching in ("best", "next_best", "best_regular"):
         verdict = assert_same(backend, parallel.categorize_above, above, threshold=0.5, matching=matching)[0]
-    rows = assert_same(backend, parallel.extract, [found.label, found.score, verdict])
+    rows = assert_same(backend, parallel.extract, [found.labels, found.scores, verdict])
     num_truths = np.array([3, 40, 0, 7])
     curves = assert_same(backend, parallel.precision_recall, [*rows, num_truths], epsilon=1e-9)
 
@@ -86,7 +86,7 @@ def test_masks_are_compared_by_their_pixels(backend: Backend) -> None:
 def test_non_maximum_suppression(backend: Backend, batch: Any, is_by_class: bool) -> None:
     """The second fixed point."""
     found, _ = batch
-    columns = [found.box, found.score, found.label, found.discarded]
+    columns = [found.boxes, found.scores, found.labels, found.discarded]
 
     def suppress(box: Any, score: Any, label: Any, discarded: Any) -> Any:
         label = label if is_by_class else None
@@ -117,12 +117,12 @@ def test_match_batch_gives_the_verdicts_of_evaluate(batch: Any) -> None:
     matched = parallel.match_batch(found, truths, boxscore.Protocol.named("coco"), box_format="xywh")
     tally = boxscore.match(
         boxscore.Detections.from_padded(
-            box=found.box, label=found.label, score=found.score, discarded=found.discarded, box_format="xywh"
+            boxes=found.boxes, labels=found.labels, scores=found.scores, discarded=found.discarded, box_format="xywh"
         ),
-        boxscore.Truths.from_padded(box=truths.box, label=truths.label, ignore=truths.ignore, box_format="xywh"),
+        boxscore.Truths.from_padded(boxes=truths.boxes, labels=truths.labels, ignore=truths.ignore, box_format="xywh"),
     )
     image, place = np.nonzero(~found.discarded)
-    order = np.lexsort((matched.rank[image, place], found.label[image, place], image))  # the order of a tally
+    order = np.lexsort((matched.rank[image, place], found.labels[image, place], image))  # the order of a tally
     image, place = image[order], place[order]
     assert np.array_equal(matched.verdict[image, place], tally.verdict)
     tier = np.searchsorted([1, 10, 100], matched.rank[image, place], side="right")
@@ -133,11 +133,11 @@ def test_few_candidates_are_enough_where_no_detection_has_more(batch: Any) -> No
     """The static number of candidates is the caller's to choose; here no detection reaches more than 6 truths."""
     found, truths = batch
     protocol = boxscore.Protocol.named("coco")
-    iou = parallel.pairwise_iou(found.box, truths.box, box_format="xywh", pixels="continuous")
+    iou = parallel.pairwise_iou(found.boxes, truths.boxes, box_format="xywh", pixels="continuous")
     crowd = np.where(truths.ignore[:, None, :], 1.0, 0.0)  # any overlap with a crowd may count
-    reached = parallel.filter_iou(iou + crowd, found.label, truths.label, found.discarded) >= 0.5
+    reached = parallel.filter_iou(iou + crowd, found.labels, truths.labels, found.discarded) >= 0.5
     most = int(reached.sum(axis=2).max())
-    assert 1 < most < truths.label.shape[1]
+    assert 1 < most < truths.labels.shape[1]
     all_of_them = parallel.match_batch(found, truths, protocol, box_format="xywh")
     few = parallel.match_batch(found, truths, protocol, box_format="xywh", num_candidates=most)
     assert np.array_equal(few.verdict, all_of_them.verdict)
@@ -148,13 +148,13 @@ def test_the_stages_in_a_row_are_the_engine(seed: int) -> None:
     """The paper's pipeline, stage by stage, gives the numbers of `evaluate` under the paper's protocol, and VOC's."""
     scene = random_scene(seed, is_whole=True)
     found, truths = padded(scene)
-    num_truths = np.bincount(scene.truth["label"][~scene.truth["ignore"]], minlength=scene.num_classes)
-    iou = parallel.pairwise_iou(found.box, truths.box, box_format="xywh")
-    iou = parallel.filter_iou(iou, found.label, truths.label, found.discarded)
+    num_truths = np.bincount(scene.truth["labels"][~scene.truth["ignore"]], minlength=scene.num_classes)
+    iou = parallel.pairwise_iou(found.boxes, truths.boxes, box_format="xywh")
+    iou = parallel.filter_iou(iou, found.labels, truths.labels, found.discarded)
     below = parallel.categorize_below(iou, found.discarded, 0.5)
     for name, matching in (("paper", "best_regular"), ("voc2012", "best")):
-        verdict = parallel.categorize_above(below, iou, found.score, truths.ignore, 0.5, matching=matching)  # type: ignore[arg-type]
-        rows = parallel.extract(found.label, found.score, verdict)
+        verdict = parallel.categorize_above(below, iou, found.scores, truths.ignore, 0.5, matching=matching)  # type: ignore[arg-type]
+        rows = parallel.extract(found.labels, found.scores, verdict)
         curves = parallel.precision_recall(*rows, num_truths)
         average = parallel.average_every_element if name == "paper" else parallel.average_under_envelope
         protocol = boxscore.Protocol.named(name, comparison=">")
@@ -194,12 +194,12 @@ def test_small_and_unsigned_labels_and_scores(eager: Backend) -> None:
     array = eager.array
     labels = [array(np.array([200, 3], np.uint8)), array(np.array([7], np.uint8))]
     truths = parallel.pad_truths([array(np.ones((2, 4))), array(np.ones((1, 4)))], labels)
-    assert to_numpy(truths.label).tolist() == [[200, 3], [7, -1]]
+    assert to_numpy(truths.labels).tolist() == [[200, 3], [7, -1]]
     label, score = array(np.array([[200, 3]], np.uint8)), array(np.array([[1, 200]], np.uint8))
     assert to_numpy(parallel.rank_by_score(score)).tolist() == [[1, 0]]
     assert to_numpy(parallel.extract(label, score, array(np.array([[2, 0]])))[0]).tolist() == [200, -1]
     iou = array(np.ones((1, 2, 2)))
-    assert to_numpy(parallel.filter_iou(iou, label, truths.label[:1])).tolist() == [[[1, -1], [-1, 1]]]
+    assert to_numpy(parallel.filter_iou(iou, label, truths.labels[:1])).tolist() == [[[1, -1], [-1, 1]]]
 
 
 def test_no_box_goes_to_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -226,7 +226,7 @@ def test_no_box_goes_to_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
     detections, truths = boxscore.Detections(**found, box_format="xywh"), boxscore.Truths(**truth, box_format="xywh")
     boxscore.evaluate(detections, truths, "coco", "parallel")
     real = [shape for shape, dtype in copied if dtype.is_floating_point]
-    assert real == [tuple(found["score"].shape)], "the scores, once, for the tally"
+    assert real == [tuple(found["scores"].shape)], "the scores, once, for the tally"
 
 
 def test_bfloat16_and_float16_are_widened() -> None:
@@ -234,11 +234,11 @@ def test_bfloat16_and_float16_are_widened() -> None:
     import torch
 
     box = torch.tensor([[0.0, 0, 10, 10], [0, 1, 10, 11]])
-    truths = boxscore.Truths(image=[0], label=[1], box=[[0, 0, 10, 10]])
+    truths = boxscore.Truths(image_ids=[0], labels=[1], boxes=[[0, 0, 10, 10]])
     for dtype in (torch.bfloat16, torch.float16):
         for engine in ("sequential", "parallel", "native"):
             score = torch.tensor([0.5, 0.75], dtype=dtype)
-            detections = boxscore.Detections(image=[0, 0], label=[1, 1], score=score, box=box.to(dtype))
+            detections = boxscore.Detections(image_ids=[0, 0], labels=[1, 1], scores=score, boxes=box.to(dtype))
             assert boxscore.match(detections, truths, "voc2012", engine).sorted().verdict.tolist() == [[[2]], [[1]]]
 
 

@@ -21,7 +21,7 @@ def at(*boxes: tuple[float, float, float, float]) -> np.ndarray:
 def verdicts(detections: Detections, truths: Truths, protocol: Protocol, engine: Any) -> list[int]:
     """One verdict a detection, in the order given, for a protocol with one cell."""
     tally = boxscore.match(detections, truths, protocol, engine)
-    by_score = np.argsort(-np.asarray(detections.score), kind="stable")
+    by_score = np.argsort(-np.asarray(detections.scores), kind="stable")
     sorted_verdicts = tally.sorted().verdict[:, 0, 0]
     found = np.empty(len(detections), int)
     found[by_score] = sorted_verdicts
@@ -30,12 +30,12 @@ def verdicts(detections: Detections, truths: Truths, protocol: Protocol, engine:
 
 def one_class(boxes: np.ndarray, scores: list[float]) -> Detections:
     """Detections of class 0 in image 0."""
-    return Detections(image=[0] * len(scores), label=[0] * len(scores), score=scores, box=boxes)
+    return Detections(image_ids=[0] * len(scores), labels=[0] * len(scores), scores=scores, boxes=boxes)
 
 
 def one_class_truths(boxes: np.ndarray, ignore: list[bool] | None = None) -> Truths:
     """Truths of class 0 in image 0."""
-    return Truths(image=[0] * len(boxes), label=[0] * len(boxes), box=boxes, ignore=ignore)
+    return Truths(image_ids=[0] * len(boxes), labels=[0] * len(boxes), boxes=boxes, ignore=ignore)
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -119,15 +119,15 @@ class TestMatching:
         truths = one_class_truths(at((0, 0, 10, 10)))
         boxes = at((0, 0, 10, 10), (50, 50, 60, 60))
         protocol = Protocol.named("coco", limits=(1,))
-        same = Detections(image=[0, 0], label=[0, 0], score=[0.9, 0.8], box=boxes)
-        other = Detections(image=[0, 0], label=[0, 1], score=[0.9, 0.8], box=boxes)
+        same = Detections(image_ids=[0, 0], labels=[0, 0], scores=[0.9, 0.8], boxes=boxes)
+        other = Detections(image_ids=[0, 0], labels=[0, 1], scores=[0.9, 0.8], boxes=boxes)
         assert len(boxscore.match(same, truths, protocol, engine)) == 1
         assert len(boxscore.match(other, truths, protocol, engine)) == 2
 
     def test_class_agnostic_matches_across_labels(self, engine: Any) -> None:
         """A cat found as a dog is found."""
         truths = one_class_truths(at((0, 0, 10, 10)))
-        detections = Detections(image=[0], label=[5], score=[0.9], box=at((0, 0, 10, 10)))
+        detections = Detections(image_ids=[0], labels=[5], scores=[0.9], boxes=at((0, 0, 10, 10)))
         assert boxscore.evaluate(detections, truths, "voc2012", engine)["map"] == 0
         protocol = Protocol.named("voc2012", class_agnostic=True)
         assert boxscore.evaluate(detections, truths, protocol, engine)["map"] == 1
@@ -162,12 +162,14 @@ class TestAverages:
         """Class 0 has AP 1/4 + 1/6 = 5/12 of four truths; class 1 has one truth, found first of all: AP 1."""
         found, there = data
         detections = Detections(
-            image=[0] * 4,
-            label=[0, 0, 0, 1],
-            score=[*found.score, 0.95],
-            box=np.concatenate([found.box, at((0, 90, 9, 99))]),
+            image_ids=[0] * 4,
+            labels=[0, 0, 0, 1],
+            scores=[*found.scores, 0.95],
+            boxes=np.concatenate([found.boxes, at((0, 90, 9, 99))]),
         )
-        truths = Truths(image=[0] * 5, label=[0, 0, 0, 0, 1], box=np.concatenate([there.box, at((0, 90, 9, 99))]))
+        truths = Truths(
+            image_ids=[0] * 5, labels=[0, 0, 0, 0, 1], boxes=np.concatenate([there.boxes, at((0, 90, 9, 99))])
+        )
         expected = {
             "macro": (5 / 12 + 1) / 2,
             "weighted": (4 * 5 / 12 + 1) / 5,
@@ -187,7 +189,7 @@ class TestEmpty:
 
     def test_nothing_at_all(self, engine: Any, name: Any) -> None:
         """No classes, and every number undefined."""
-        nothing = Detections(image=[], label=[], score=[], box=[]), Truths(image=[], label=[], box=[])
+        nothing = Detections(image_ids=[], labels=[], scores=[], boxes=[]), Truths(image_ids=[], labels=[], boxes=[])
         result = boxscore.evaluate(*nothing, name, engine)
         assert len(result.per_class) == 0
         assert all(math.isnan(value) for value in result.values())
@@ -195,14 +197,14 @@ class TestEmpty:
     def test_no_truths(self, engine: Any, name: Any) -> None:
         """Undefined, however many detections there are; they are false positives."""
         detections = one_class(at((0, 0, 9, 9)), [0.9])
-        result = boxscore.evaluate(detections, Truths(image=[], label=[], box=[]), name, engine)
+        result = boxscore.evaluate(detections, Truths(image_ids=[], labels=[], boxes=[]), name, engine)
         assert math.isnan(result["map"])
         assert result.per_class.num_false[0, 0] == 1
         assert (result.curves.precision == -1).all()
 
     def test_no_detections(self, engine: Any, name: Any) -> None:
         """Nothing is found: 0."""
-        nothing = Detections(image=[], label=[], score=[], box=[])
+        nothing = Detections(image_ids=[], labels=[], scores=[], boxes=[])
         result = boxscore.evaluate(nothing, one_class_truths(at((0, 0, 9, 9))), name, engine)
         assert result["map"] == 0
         assert result.per_class.ar.tolist() == [0]

@@ -59,7 +59,7 @@ def test_the_numbers_of_the_only_class_are_those_of_all_classes(average: str, en
     """To the last bit: both are the same mean."""
     for seed in range(8):
         scene = random_scene(seed)
-        rows = {name: columns["label"] == 0 for name, columns in (("truth", scene.truth), ("found", scene.detection))}
+        rows = {name: columns["labels"] == 0 for name, columns in (("truth", scene.truth), ("found", scene.detection))}
         truths = boxscore.Truths(**{key: each[rows["truth"]] for key, each in scene.truth.items()}, box_format="xywh")
         found = {key: each[rows["found"]] for key, each in scene.detection.items()}
         protocol = boxscore.Protocol.named("coco", average=average)
@@ -77,7 +77,7 @@ def test_the_numbers_of_the_only_class_are_those_of_all_classes(average: str, en
 def test_more_than_100_detections_of_a_class_in_an_image(engine: Any) -> None:
     """Only the best 100 count, ties in file order."""
     scene = random_scene(99, num_images=3, num_classes=3, most_detections=450, most_truths=40)
-    places = np.stack([scene.detection["image"], scene.detection["label"]])
+    places = np.stack([scene.detection["image_ids"], scene.detection["labels"]])
     assert np.unique(places, axis=1, return_counts=True)[1].max() > 100
     assert_scene_is_equal(scene, engine)
 
@@ -89,13 +89,18 @@ def test_many_truths_in_one_image_force_next_best_choices(engine: Any) -> None:
     num = 60
     box = np.concatenate([random.integers(0, 6, (num, 2)), np.full((num, 2), 40)], axis=1).astype(float)
     truth = {
-        "image": np.zeros(num, int),
-        "label": np.zeros(num, int),
-        "box": box,
+        "image_ids": np.zeros(num, int),
+        "labels": np.zeros(num, int),
+        "boxes": box,
         "ignore": np.arange(num) % 7 == 0,
         "area": np.full(num, 1600.0),
     }
-    found = {"image": truth["image"], "label": truth["label"], "box": box[::-1] + 1, "score": random.random(num)}
+    found = {
+        "image_ids": truth["image_ids"],
+        "labels": truth["labels"],
+        "boxes": box[::-1] + 1,
+        "scores": random.random(num),
+    }
     assert_scene_is_equal(Scene(detection=found, truth=truth, num_classes=1, num_images=1), engine)
 
 
@@ -128,9 +133,9 @@ def test_changed_protocols_equal_changed_params(params: dict[str, Any], changes:
 def test_a_perfect_detector_scores_what_pycocotools_gives() -> None:
     """Not quite 1: COCO adds 2.2e-16 to the first detection's denominator."""
     scene = random_scene(1)
-    keep = ~scene.truth["ignore"] & (scene.truth["box"][:, 2:] > 0).all(axis=1)  # an empty box overlaps nothing
+    keep = ~scene.truth["ignore"] & (scene.truth["boxes"][:, 2:] > 0).all(axis=1)  # an empty box overlaps nothing
     truth = {name: column[keep] for name, column in scene.truth.items()}
-    found = {"score": np.ones(keep.sum())} | {name: truth[name] for name in ("image", "label", "box")}
+    found = {"scores": np.ones(keep.sum())} | {name: truth[name] for name in ("image_ids", "labels", "boxes")}
     scene = Scene(detection=found, truth=truth, num_classes=scene.num_classes, num_images=scene.num_images)
     assert_scene_is_equal(scene, "native")
     assert 1 - 1e-12 < boxscore.evaluate(scene.detections, scene.truths)["map"] <= 1

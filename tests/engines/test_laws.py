@@ -23,7 +23,7 @@ from tests.support.strategies import protocol_names, scenes
 pytestmark = pytest.mark.native
 
 TINY = boxscore.match(
-    Detections(image=[], label=[], score=[], box=[]), Truths(image=[7], label=[1], box=[[0, 0, 9, 9]])
+    Detections(image_ids=[], labels=[], scores=[], boxes=[]), Truths(image_ids=[7], labels=[1], boxes=[[0, 0, 9, 9]])
 )
 """One truth, in image 7."""
 
@@ -102,7 +102,7 @@ def test_the_order_of_images_does_not_matter(scene: Scene, protocol: Any, order:
     """Rows of one image keep their order; images come in any."""
     position = np.array(order)
     detections, truths = (
-        np.argsort(position[columns["image"]], kind="stable") for columns in (scene.detection, scene.truth)
+        np.argsort(position[columns["image_ids"]], kind="stable") for columns in (scene.detection, scene.truth)
     )
     shuffled = Scene(
         detection=rows(scene.detection, detections),
@@ -119,8 +119,8 @@ def test_the_order_of_images_does_not_matter(scene: Scene, protocol: Any, order:
 def test_permuting_classes_permutes_their_numbers(scene: Scene, protocol: Any, order: list[int]) -> None:
     """Each class keeps its AP under its new label."""
     new = np.array(order)
-    found = scene.detection | {"label": new[scene.detection["label"]]}
-    there = scene.truth | {"label": new[scene.truth["label"]]}
+    found = scene.detection | {"labels": new[scene.detection["labels"]]}
+    there = scene.truth | {"labels": new[scene.truth["labels"]]}
     before = boxscore.evaluate(scene.detections, scene.truths, protocol)
     truths = Truths(**there, box_format="xywh", class_names=scene.truths.class_names)
     after = boxscore.evaluate(Detections(**found, box_format="xywh"), truths, protocol)
@@ -133,8 +133,8 @@ def test_permuting_classes_permutes_their_numbers(scene: Scene, protocol: Any, o
 def test_relabelling_classes_changes_nothing_else(scene: Scene, protocol: Any, labels: set[int]) -> None:
     """New labels, far apart and negative too, in the old order: the same numbers."""
     new = np.array(sorted(labels))
-    found = scene.detection | {"label": new[scene.detection["label"]]}
-    there = scene.truth | {"label": new[scene.truth["label"]]}
+    found = scene.detection | {"labels": new[scene.detection["labels"]]}
+    there = scene.truth | {"labels": new[scene.truth["labels"]]}
     names = {int(label): f"class {k}" for k, label in enumerate(new)}
     result = boxscore.evaluate(
         Detections(**found, box_format="xywh"), Truths(**there, box_format="xywh", class_names=names), protocol
@@ -150,8 +150,8 @@ def test_merging_in_any_grouping_and_order_changes_nothing(scene: Scene, protoco
     shard_of = np.array(shards)
     tallies = []
     for shard in range(5):
-        found = rows(scene.detection, shard_of[scene.detection["image"]] == shard)
-        there = rows(scene.truth, shard_of[scene.truth["image"]] == shard)
+        found = rows(scene.detection, shard_of[scene.detection["image_ids"]] == shard)
+        there = rows(scene.truth, shard_of[scene.truth["image_ids"]] == shard)
         truths = Truths(**there, box_format="xywh")
         tallies.append(boxscore.match(Detections(**found, box_format="xywh"), truths, protocol))
     expected = boxscore.evaluate(scene.detections, Truths(**scene.truth, box_format="xywh"), protocol)
@@ -211,20 +211,20 @@ def test_padding_changes_nothing(scene: Scene, protocol: Any, num_more: int) -> 
     random = np.random.default_rng(num_more)
 
     def pad(columns: dict[str, Any], fill: dict[str, float]) -> dict[str, Any]:
-        counts = np.bincount(columns["image"], minlength=scene.num_images)
+        counts = np.bincount(columns["image_ids"], minlength=scene.num_images)
         length = counts.max() + num_more
         out = {}
         for name in fill:
             shape = (scene.num_images, length, *columns[name].shape[1:])
             noise = random.integers(0, 50, shape).astype(columns[name].dtype)
-            out[name] = np.full(shape, fill[name], columns[name].dtype) if name == "label" else noise
+            out[name] = np.full(shape, fill[name], columns[name].dtype) if name == "labels" else noise
             for image in range(scene.num_images):
-                out[name][image, : counts[image]] = columns[name][columns["image"] == image]
+                out[name][image, : counts[image]] = columns[name][columns["image_ids"] == image]
         out["is_row"] = np.arange(length) < counts[:, None]
         return out
 
-    found = pad(scene.detection, {"box": 0, "label": 0, "score": 0})
-    there = pad(scene.truth, {"box": 0, "label": -1, "ignore": 1, "area": 0})
+    found = pad(scene.detection, {"boxes": 0, "labels": 0, "scores": 0})
+    there = pad(scene.truth, {"boxes": 0, "labels": -1, "ignore": 1, "area": 0})
     discarded = ~found.pop("is_row")
     there.pop("is_row")
     result = boxscore.evaluate(
@@ -241,12 +241,16 @@ def test_padding_changes_nothing(scene: Scene, protocol: Any, num_more: int) -> 
 def test_a_perfect_detector_scores_1(scene: Scene, protocol: Any) -> None:
     """Every easy truth found exactly, once. (Under COCO: what pycocotools gives, tested there.)"""
     # Boxes of one place would compete for one truth; shift each to its own.
-    place = np.arange(scene.truth["label"].size)[:, None] * np.array([1000.0, 0, 0, 0])
-    truth = rows(scene.truth | {"box": scene.truth["box"] + place}, ~scene.truth["ignore"])
-    assume(truth["label"].size > 0)
+    place = np.arange(scene.truth["labels"].size)[:, None] * np.array([1000.0, 0, 0, 0])
+    truth = rows(scene.truth | {"boxes": scene.truth["boxes"] + place}, ~scene.truth["ignore"])
+    assume(truth["labels"].size > 0)
     truths = Truths(**truth, box_format="xywh")
     detections = Detections(
-        image=truth["image"], label=truth["label"], score=np.ones(len(truths)), box=truth["box"], box_format="xywh"
+        image_ids=truth["image_ids"],
+        labels=truth["labels"],
+        scores=np.ones(len(truths)),
+        boxes=truth["boxes"],
+        box_format="xywh",
     )
     assert boxscore.evaluate(detections, truths, protocol)["map"] == pytest.approx(1, abs=1e-12)
 
@@ -258,10 +262,10 @@ def test_one_more_false_positive_of_the_lowest_score_never_raises_a_number(
 ) -> None:
     """Far away from all truths, behind all other detections."""
     more = {
-        "image": np.array([image]),
-        "label": np.array([label]),
-        "box": np.array([[5000.0, 5000.0, 60.0, 60.0]]),
-        "score": np.array([-1.0]),
+        "image_ids": np.array([image]),
+        "labels": np.array([label]),
+        "boxes": np.array([[5000.0, 5000.0, 60.0, 60.0]]),
+        "scores": np.array([-1.0]),
     }
     found: dict[str, Any] = {name: np.concatenate([column, more[name]]) for name, column in scene.detection.items()}
     before = boxscore.evaluate(scene.detections, scene.truths, protocol)
@@ -282,8 +286,8 @@ def test_box_formats_say_the_same(scene: Scene, protocol: Any) -> None:
 
     expected = boxscore.evaluate(scene.detections, scene.truths, protocol)
     for box_format in ("xyxy", "cxcywh"):
-        found = scene.detection | {"box": converted(scene.detection["box"], box_format)}
-        there = scene.truth | {"box": converted(scene.truth["box"], box_format)}
+        found = scene.detection | {"boxes": converted(scene.detection["boxes"], box_format)}
+        there = scene.truth | {"boxes": converted(scene.truth["boxes"], box_format)}
         truths = Truths(**there, box_format=box_format, class_names=scene.truths.class_names)
         assert_same(boxscore.evaluate(Detections(**found, box_format=box_format), truths, protocol), expected)
 
@@ -294,7 +298,7 @@ def test_a_tally_without_some_images_is_that_of_the_others() -> None:
     whole = boxscore.match(scene.detections, scene.truths)
     gone = np.array([1, 4, 5])
     parts: list[dict[str, Any]] = [
-        {name: column[~np.isin(columns["image"], gone)] for name, column in columns.items()}
+        {name: column[~np.isin(columns["image_ids"], gone)] for name, column in columns.items()}
         for columns in (scene.detection, scene.truth)
     ]
     names = scene.truths.class_names

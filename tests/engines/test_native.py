@@ -156,7 +156,7 @@ def test_any_layout_of_memory(layout: str) -> None:
         "native",
     )
     assert_same_tally(tally, boxscore.match(scene.detections, scene.truths, "coco", "sequential"))
-    assert np.array_equal(np.asarray(found["box"]), scene.detection["box"])
+    assert np.array_equal(np.asarray(found["boxes"]), scene.detection["boxes"])
 
 
 @pytest.mark.parametrize("ids", ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"])
@@ -165,10 +165,10 @@ def test_any_width_of_number(ids: str, reals: str) -> None:
     """Small floats are widened, which loses nothing; the sequential engine sees the same numbers."""
     scene = random_scene(5)
     found = scene.detection | {
-        "image": scene.detection["image"].astype(ids),
-        "label": scene.detection["label"].astype(ids),
-        "score": scene.detection["score"].astype(reals),
-        "box": scene.detection["box"].astype(reals),
+        "image_ids": scene.detection["image_ids"].astype(ids),
+        "labels": scene.detection["labels"].astype(ids),
+        "scores": scene.detection["scores"].astype(reals),
+        "boxes": scene.detection["boxes"].astype(reals),
     }
     detections = Detections(**found, box_format="xywh")
     native = boxscore.match(detections, scene.truths, "coco", "native")
@@ -180,7 +180,7 @@ def test_ids_need_not_be_dense_or_small(spread: int) -> None:
     """By a table where that is cheap, by search where not."""
     scene = random_scene(5)
     found, there = (
-        columns | {name: (columns[name] - 2) * spread for name in ("image", "label")}
+        columns | {name: (columns[name] - 2) * spread for name in ("image_ids", "labels")}
         for columns in (scene.detection, scene.truth)
     )
     truths = Truths(**there, box_format="xywh")
@@ -197,13 +197,13 @@ def test_a_detection_takes_at_most_24_bytes() -> None:
     num = 10_000
     corner = random.uniform(0, 600, (num, 2))
     detections = Detections(
-        image=np.repeat(np.arange(100), 100),
-        label=random.integers(0, 20, num),
-        score=random.random(num),
-        box=np.concatenate([corner, corner + random.uniform(5, 200, (num, 2))], axis=1),
+        image_ids=np.repeat(np.arange(100), 100),
+        labels=random.integers(0, 20, num),
+        scores=random.random(num),
+        boxes=np.concatenate([corner, corner + random.uniform(5, 200, (num, 2))], axis=1),
     )
     row = random.choice(num, 700, replace=False)
-    truths = Truths(image=detections.image[row], label=detections.label[row], box=detections.box[row])
+    truths = Truths(image_ids=detections.image_ids[row], labels=detections.labels[row], boxes=detections.boxes[row])
     tally = boxscore.match(detections, truths)
     assert tally.nbytes <= 24 * len(tally)
 
@@ -314,8 +314,8 @@ num, small = 100_000, 5_000
 image = np.repeat(np.arange(1 + {num_small}), [num] + [small] * {num_small})
 box = np.random.default_rng(0).uniform(0, 1, (image.size, 4)) + [0, 0, 100, 100]
 box[num:] += 1000 * np.arange(image.size - num)[:, None]
-columns = dict(image=image, label=np.zeros(image.size, int), box=box)
-found = boxscore.Detections(**columns, score=np.linspace(0, 1, image.size))
+columns = dict(image_ids=image, labels=np.zeros(image.size, int), boxes=box)
+found = boxscore.Detections(**columns, scores=np.linspace(0, 1, image.size))
 print("ready", flush=True)
 boxscore.evaluate(found, boxscore.Truths(**columns), boxscore.Protocol.named("coco", limits=(None,)), threads=2)
 """
@@ -357,15 +357,15 @@ def crowded_scene(seed: int, *, far: float, size: float) -> Scene:
     near[:, 2:] *= random.choice([0.5, 0.75, 1.0, 1.5, 2.0], (num_found, 2))
     return Scene(
         detection={
-            "image": np.zeros(num_found, int),
-            "label": random.integers(0, 2, num_found),
-            "score": np.round(random.random(num_found), 2),
-            "box": near,
+            "image_ids": np.zeros(num_found, int),
+            "labels": random.integers(0, 2, num_found),
+            "scores": np.round(random.random(num_found), 2),
+            "boxes": near,
         },
         truth={
-            "image": np.zeros(num_truths, int),
-            "label": random.integers(0, 2, num_truths),
-            "box": truth,
+            "image_ids": np.zeros(num_truths, int),
+            "labels": random.integers(0, 2, num_truths),
+            "boxes": truth,
             "ignore": random.random(num_truths) < 0.1,
             "area": truth[:, 2] * truth[:, 3],
         },
@@ -394,14 +394,14 @@ def test_truths_at_one_place_are_all_met(num_truths: int) -> None:
     box = np.tile([50.0, 50.0, 20.0, 20.0], (num_truths, 1)) + random.uniform(0, 8, (num_truths, 4))
     near = np.tile([50.0, 50.0, 20.0, 20.0], (150, 1)) + random.uniform(-4, 12, (150, 4))
     truths = Truths(
-        image=[0] * num_truths,
-        label=[0] * num_truths,
-        box=box,
+        image_ids=[0] * num_truths,
+        labels=[0] * num_truths,
+        boxes=box,
         ignore=random.random(num_truths) < 0.05,
         box_format="xywh",
     )
     detections = Detections(
-        image=[0] * 150, label=[0] * 150, score=np.round(random.random(150), 1), box=near, box_format="xywh"
+        image_ids=[0] * 150, labels=[0] * 150, scores=np.round(random.random(150), 1), boxes=near, box_format="xywh"
     )
     for lowest in (0.3, 0.5, 0.8):
         protocol = Protocol.named("coco", thresholds=(lowest, 0.85), limits=(None,))
@@ -430,14 +430,14 @@ def test_detections_rank_by_score_in_classes_of_any_size(kind: str) -> None:
     """Of equal scores the first row first: areas tell which is which, as there is no truth."""
     random = np.random.default_rng(0)
     protocol = Protocol.named("coco", areas={f"size {i}": (4.0**i, 4.0 ** (i + 1)) for i in range(6)}, limits=(None,))
-    truths = Truths(image=[0], label=[10**6], box=[[0, 0, 1, 1]])
+    truths = Truths(image_ids=[0], labels=[10**6], boxes=[[0, 0, 1, 1]])
     for num in (1, 2, 3, 15, 16, 17, 33, 100, 511, 512, 600, 1023, 1024, 3000):
         extent = 2.0 ** random.uniform(0, 6, (num, 1)) * [[1.0, 1.0]]
         detections = Detections(
-            image=np.zeros(num, int),
-            label=random.integers(0, 2, num) if num > 100 else np.zeros(num, int),
-            score=scores_of(kind, num, random),
-            box=np.concatenate([np.zeros((num, 2)), extent], axis=1),
+            image_ids=np.zeros(num, int),
+            labels=random.integers(0, 2, num) if num > 100 else np.zeros(num, int),
+            scores=scores_of(kind, num, random),
+            boxes=np.concatenate([np.zeros((num, 2)), extent], axis=1),
             box_format="xywh",
         )
         expected = boxscore.match(detections, truths, protocol, "sequential")
@@ -503,8 +503,8 @@ import boxscore
 random = np.random.default_rng(0)
 image, label = random.integers(0, 2_000, 200_000), random.integers(0, 80, 200_000)
 box = np.tile([0.0, 0.0, 10.0, 10.0], (image.size, 1))
-detections = boxscore.Detections(image=image, label=label, score=random.random(image.size), box=box)
-truths = boxscore.Truths(image=image[:2_000], label=label[:2_000].copy(), box=box[:2_000])
+detections = boxscore.Detections(image_ids=image, labels=label, scores=random.random(image.size), boxes=box)
+truths = boxscore.Truths(image_ids=image[:2_000], labels=label[:2_000].copy(), boxes=box[:2_000])
 tally = boxscore.match(detections, truths)
 is_done = threading.Event()
 

@@ -124,11 +124,17 @@ def test_limits_per_image_rank_the_detections_of_all_classes() -> None:
     assert per_class.tier.tolist() == [0, 1, 0, 1, 0]
 
 
+def _columns(side: dict[str, Any]) -> dict[str, Any]:
+    """The columns of one side of a scene, by the names of the compiled code."""
+    names = {"image_ids": "image", "labels": "label", "scores": "score", "area": "area"}
+    return {names[name]: column for name, column in side.items() if name in names}
+
+
 def line_scene(seed: int) -> Scene:
     """A scene of boxes of height 1 on whole numbers, all on one line."""
     scene = random_scene(seed, num_images=6, most_detections=60, most_truths=40, is_whole=True)
     for columns in (scene.detection, scene.truth):
-        columns["box"][:, 1], columns["box"][:, 3] = 0, 1
+        columns["boxes"][:, 1], columns["boxes"][:, 3] = 0, 1
     return scene
 
 
@@ -142,11 +148,11 @@ def test_intervals_match_like_boxes_of_one_height(name: str, seed: int) -> None:
     kind = scene.truth["ignore"].astype(np.uint8) * CROWD
 
     def tally(geometries: list[Any]) -> Tally:
-        found = {n: scene.detection[n] for n in ("image", "label", "score")} | {"geometry": geometries[0]}
-        there = {n: scene.truth[n] for n in ("image", "label", "area")} | {"geometry": geometries[1], "kind": kind}
+        found = _columns(scene.detection) | {"geometry": geometries[0]}
+        there = _columns(scene.truth) | {"geometry": geometries[1], "kind": kind}
         return match(found, there, protocol=protocol)
 
-    sides = [scene.detection["box"], scene.truth["box"]]
+    sides = [scene.detection["boxes"], scene.truth["boxes"]]
     lines = [intervals.Intervals(np.stack([box[:, 0], box[:, 0] + box[:, 2]], axis=1)) for box in sides]
     assert_same_tally(tally(lines), tally([boxes(box) for box in sides]))
 
@@ -154,10 +160,10 @@ def test_intervals_match_like_boxes_of_one_height(name: str, seed: int) -> None:
 def candidates_of(scene: Scene) -> list[Any]:
     """Both sides with the IoUs of all pairs that overlap, for an engine that can't measure them."""
     found, there = scene.detection, scene.truth
-    iou_DG = pairwise_iou(found["box"][None], there["box"][None], box_format="xywh", pixels="continuous")[0]
+    iou_DG = pairwise_iou(found["boxes"][None], there["boxes"][None], box_format="xywh", pixels="continuous")[0]
     detection, truth = np.nonzero(iou_DG)
-    start = np.searchsorted(detection, np.arange(len(found["box"]) + 1))
-    areas = [side["box"][:, 2] * side["box"][:, 3] for side in (found, there)]
+    start = np.searchsorted(detection, np.arange(len(found["boxes"]) + 1))
+    areas = [side["boxes"][:, 2] * side["boxes"][:, 3] for side in (found, there)]
     given = _compiled.GivenShapes(areas[0], start, truth.astype(np.int32), iou_DG[detection, truth])
     return [given, _compiled.GivenShapes(areas[1])]
 
@@ -167,8 +173,7 @@ def test_candidates_that_are_given_match_like_the_boxes_they_are_of(seed: int) -
     """The fallback of geometries whose similarity is not compiled."""
     scene = random_scene(seed)
     shapes = candidates_of(scene)
-    found = {n: scene.detection[n] for n in ("image", "label", "score")} | {"geometry": shapes[0]}
-    there = {n: scene.truth[n] for n in ("image", "label", "area")} | {"geometry": shapes[1]}
+    found, there = _columns(scene.detection) | {"geometry": shapes[0]}, _columns(scene.truth) | {"geometry": shapes[1]}
     protocol = Protocol.named("coco", ignored="difficult")
     there["kind"] = scene.truth["ignore"].astype(np.uint8) * DIFFICULT
     expected = boxscore.match(scene.detections, scene.truths, protocol, "sequential")

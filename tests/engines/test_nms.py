@@ -53,8 +53,8 @@ def test_pad_truths_with_room_to_spare() -> None:
     """A fixed length, for a jit that must not compile anew for each batch; nothing is cut off."""
     boxes, labels = [np.ones((2, 4)), np.ones((0, 4))], [np.array([3, 5]), np.array([], int)]
     padded = parallel.pad_truths(boxes, labels, [np.array([False, True]), np.array([], bool)], num_truths=3)
-    assert padded.label.tolist() == [[3, 5, -1], [-1, -1, -1]]
+    assert padded.labels.tolist() == [[3, 5, -1], [-1, -1, -1]]
     assert padded.ignore.tolist() == [[False, True, True], [True, True, True]]
-    assert padded.box.shape == (2, 3, 4)
+    assert padded.boxes.shape == (2, 3, 4)
     with pytest.raises(ValueError, match="`num_truths` must be at least 2, the most truths of an image; got 1"):
         parallel.pad_truths(boxes, labels, num_truths=1)

@@ -59,9 +59,9 @@ def test_rows_with_the_scores_of_hits_are_counted_on_the_right_side_of_them(seed
     random = np.random.default_rng(seed)
     given = scene.detections
     detections = Detections(
-        image=given.image,
-        label=given.label,
-        score=random.choice([0.25, 0.5, 0.5000000001], len(given)),
+        image_ids=given.image_ids,
+        labels=given.labels,
+        scores=random.choice([0.25, 0.5, 0.5000000001], len(given)),
         geometry=given.geometry,
     )
     for protocol in ("coco", "voc2012"):
@@ -75,8 +75,8 @@ def test_ids_that_need_64_bits_are_those_of_the_tally_and_of_the_result() -> Non
     """Indices are looked up after all is finished, narrow and wide."""
     image, label = np.array([2**40, 5, 5]), np.array([-(2**50), 7, 7])
     box = np.array([[0.0, 0, 10, 10], [0, 0, 10, 10], [50, 50, 60, 60]])
-    detections = Detections(image=image, label=label, score=[0.9, 0.8, 0.7], box=box)
-    result = boxscore.evaluate(detections, Truths(image=image[:2], label=label[:2], box=box[:2]))
+    detections = Detections(image_ids=image, labels=label, scores=[0.9, 0.8, 0.7], boxes=box)
+    result = boxscore.evaluate(detections, Truths(image_ids=image[:2], labels=label[:2], boxes=box[:2]))
     assert result.tally.image.tolist() == [5, 5, 2**40]
     assert result.tally.label.tolist() == [7, 7, -(2**50)]
     assert result.tally.truth_label.tolist() == [7, -(2**50)]
@@ -95,8 +95,8 @@ def test_many_boxes_of_one_class_are_compared_as_without_an_index() -> None:
     ignore = random.random(left.size) < 0.1
     near = box + np.concatenate([random.normal(0, 1, (left.size, 2)), np.zeros((left.size, 2))], axis=1)
     ids = np.zeros(left.size, int)
-    truths = Truths(image=ids, label=ids, box=box, box_format="xywh", ignore=ignore)
-    detections = Detections(image=ids, label=ids, score=random.random(left.size), box=near, box_format="xywh")
+    truths = Truths(image_ids=ids, labels=ids, boxes=box, box_format="xywh", ignore=ignore)
+    detections = Detections(image_ids=ids, labels=ids, scores=random.random(left.size), boxes=near, box_format="xywh")
     for protocol in (Protocol.named("coco", limits=(1, 10, 1000)), Protocol.named("voc2012")):
         tallies = [boxscore.match(detections, truths, protocol, engine) for engine in ("native", "sequential")]
         for column in TALLY:
@@ -160,9 +160,9 @@ def test_ranks_count_detections_without_area_that_are_left_out() -> None:
     box = rng.uniform(1, 9, (40, 4))
     box[::3, 2] = 0
     detections = Detections(
-        image=np.zeros(40, int), label=np.zeros(40, int), score=rng.random(40), box=box, box_format="xywh"
+        image_ids=np.zeros(40, int), labels=np.zeros(40, int), scores=rng.random(40), boxes=box, box_format="xywh"
     )
-    truths = Truths(image=[0], label=[0], box=[[0, 0, 9, 9]])
+    truths = Truths(image_ids=[0], labels=[0], boxes=[[0, 0, 9, 9]])
     protocol = Protocol.named("coco", empty="drop", limits=(2, 5, 20))
     native, sequential = (boxscore.match(detections, truths, protocol, engine) for engine in ("native", "sequential"))
     assert 0 < len(native) < 20

@@ -60,10 +60,10 @@ def test_a_long_sum_continues_from_range_to_range(num_found: int, bin_size: int)
     random = np.random.default_rng(num_found)
     image = np.arange(2_000)
     box = np.tile([0, 0, 10, 10], (image.size, 1))
-    truths = boxscore.Truths(image=image, label=np.ones_like(image), box=box)
+    truths = boxscore.Truths(image_ids=image, labels=np.ones_like(image), boxes=box)
     moved = box + np.where(random.permutation(image) < num_found, 0, 100)[:, None]
     score = random.integers(0, 300, image.size) / 300
-    found = boxscore.Detections(image=image, label=np.ones_like(image), score=score, box=moved)
+    found = boxscore.Detections(image_ids=image, labels=np.ones_like(image), scores=score, boxes=moved)
     for name in ("voc2012", "voc2007", "paper"):
         tally = boxscore.match(found, truths, name)
         for is_local in (False, True):
@@ -75,8 +75,10 @@ def test_bins_hold_whole_classes_or_ranges_of_one() -> None:
     random = np.random.default_rng(0)
     label = np.repeat([1, 2, 3, 4], [20_000, 300, 400, 600])
     image = random.integers(0, 5_000, label.size)
-    found = boxscore.Detections(image=image, label=label, score=random.random(label.size), box=np.ones((label.size, 4)))
-    tally = boxscore.match(found, boxscore.Truths(image=[], label=[], box=[]), "voc2012")
+    found = boxscore.Detections(
+        image_ids=image, labels=label, scores=random.random(label.size), boxes=np.ones((label.size, 4))
+    )
+    tally = boxscore.match(found, boxscore.Truths(image_ids=[], labels=[], boxes=[]), "voc2012")
     bins, pieces = binned(tally, 1_000)
     assert sum(map(len, pieces.values())) == len(tally)
     assert max(map(len, pieces.values())) <= 1_000
@@ -102,8 +104,8 @@ def test_counts_beyond_32_bits_make_the_same_precision() -> None:
     """A range that begins after three thousand million false positives: the division is that of Python's integers."""
     from boxscore.engines.native.compiled_engine import build_range
 
-    truths = boxscore.Truths(image=[0], label=[1], box=[[0, 0, 10, 10]])
-    found = boxscore.Detections(image=[0], label=[1], score=[0.5], box=[[0, 0, 10, 10]])
+    truths = boxscore.Truths(image_ids=[0], labels=[1], boxes=[[0, 0, 10, 10]])
+    found = boxscore.Detections(image_ids=[0], labels=[1], scores=[0.5], boxes=[[0, 0, 10, 10]])
     tally = boxscore.match(found, truths, "coco")
     start = no_start(tally.protocol)
     before = 3_000_000_000

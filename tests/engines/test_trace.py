@@ -42,9 +42,11 @@ def intervals(seed: int) -> Sides:
     """A geometry that boxscore knows nothing of: the widths of boxes."""
     scene = random_scene(seed, num_images=10)
     found, there = scene.detection, scene.truth
-    shapes = [Intervals(interval=box[:, :1] + box[:, [2]] * [0, 1]) for box in (found["box"], there["box"])]
-    truths = Truths(image=there["image"], label=there["label"], ignore=there["ignore"], geometry=shapes[1])
-    return Detections(image=found["image"], label=found["label"], score=found["score"], geometry=shapes[0]), truths
+    shapes = [Intervals(interval=box[:, :1] + box[:, [2]] * [0, 1]) for box in (found["boxes"], there["boxes"])]
+    truths = Truths(image_ids=there["image_ids"], labels=there["labels"], ignore=there["ignore"], geometry=shapes[1])
+    return Detections(
+        image_ids=found["image_ids"], labels=found["labels"], scores=found["scores"], geometry=shapes[0]
+    ), truths
 
 
 SCENES: dict[str, tuple[Callable[[int], Sides], Protocol]] = {
@@ -105,14 +107,14 @@ def test_rows_are_those_that_were_given(name: str) -> None:
     detections, truths = make(7)
     tally = boxscore.match(detections, truths, protocol, trace=True)
     row, taken, truth_row = (traced_column(tally, column) for column in ("row", "taken", "truth_row"))
-    assert np.array_equal(np.asarray(detections.image)[row], tally.image)
-    assert np.array_equal(np.asarray(detections.score)[row], tally.score)
-    assert np.array_equal(np.asarray(truths.image)[truth_row], tally.truth_image)
+    assert np.array_equal(np.asarray(detections.image_ids)[row], tally.image)
+    assert np.array_equal(np.asarray(detections.scores)[row], tally.score)
+    assert np.array_equal(np.asarray(truths.image_ids)[truth_row], tally.truth_image)
     if not protocol.class_agnostic:
-        assert np.array_equal(np.asarray(detections.label)[row], tally.label)
-        assert np.array_equal(np.asarray(truths.label)[truth_row], tally.truth_label)
-        assert np.array_equal(np.asarray(truths.label)[taken[taken >= 0]], tally.label[taken >= 0])
-    assert np.array_equal(np.asarray(truths.image)[taken[taken >= 0]], tally.image[taken >= 0])
+        assert np.array_equal(np.asarray(detections.labels)[row], tally.label)
+        assert np.array_equal(np.asarray(truths.labels)[truth_row], tally.truth_label)
+        assert np.array_equal(np.asarray(truths.labels)[taken[taken >= 0]], tally.label[taken >= 0])
+    assert np.array_equal(np.asarray(truths.image_ids)[taken[taken >= 0]], tally.image[taken >= 0])
     for each in (row, truth_row):
         assert np.unique(each).size == each.size
     prepared, prepared_truths = prepare(detections, truths, protocol)
@@ -151,8 +153,10 @@ def traced_column(tally: Tally, name: str) -> Any:
 
 def test_the_similarity_is_that_of_the_two_shapes() -> None:
     """0.9, by hand; a crowd is compared by the area of the detection."""
-    truths = Truths(image=[0, 0], label=[1, 1], box=[[0, 0, 100, 100], [200, 0, 300, 100]], ignore=[False, True])
-    detections = Detections(image=[0, 0], label=[1, 1], score=[0.5, 0.9], box=[[0, 0, 90, 100], [250, 0, 350, 100]])
+    truths = Truths(image_ids=[0, 0], labels=[1, 1], boxes=[[0, 0, 100, 100], [200, 0, 300, 100]], ignore=[False, True])
+    detections = Detections(
+        image_ids=[0, 0], labels=[1, 1], scores=[0.5, 0.9], boxes=[[0, 0, 90, 100], [250, 0, 350, 100]]
+    )
     tally = boxscore.match(detections, truths, "coco", trace=True)
     assert traced_column(tally, "row").tolist() == [1, 0]
     assert traced_column(tally, "taken").tolist() == [1, 0]
@@ -173,9 +177,9 @@ def test_sides_without_rows_are_traced(is_empty: bool) -> None:
     detections, truths = boxes(0)
     nothing = np.zeros(0, np.int64)
     if is_empty:
-        detections = Detections(image=nothing, label=nothing, score=np.zeros(0), box=np.zeros((0, 4)))
+        detections = Detections(image_ids=nothing, labels=nothing, scores=np.zeros(0), boxes=np.zeros((0, 4)))
     else:
-        truths = Truths(image=nothing, label=nothing, box=np.zeros((0, 4)))
+        truths = Truths(image_ids=nothing, labels=nothing, boxes=np.zeros((0, 4)))
     for engine in boxscore.pipeline.ENGINES:
         tally = boxscore.match(detections, truths, "coco", engine, trace=True)  # type: ignore[arg-type]
         assert traced_column(tally, "row").size == len(tally)
@@ -190,11 +194,11 @@ def test_what_keeps_rows_keeps_the_trace() -> None:
     images = whole.images[::2]
     for part in (whole.within(images), whole.without(images), whole.sorted(), whole.limited(), whole.pooled()):
         row, truth_row = traced_column(part, "row"), traced_column(part, "truth_row")
-        assert np.array_equal(np.asarray(detections.image)[row], part.image)
-        assert np.array_equal(np.asarray(detections.score)[row], part.score)
-        assert np.array_equal(np.asarray(truths.image)[truth_row], part.truth_image)
+        assert np.array_equal(np.asarray(detections.image_ids)[row], part.image)
+        assert np.array_equal(np.asarray(detections.scores)[row], part.score)
+        assert np.array_equal(np.asarray(truths.image_ids)[truth_row], part.truth_image)
         taken = traced_column(part, "taken")
-        assert np.array_equal(np.asarray(truths.image)[taken[taken >= 0]], part.image[taken >= 0])
+        assert np.array_equal(np.asarray(truths.image_ids)[taken[taken >= 0]], part.image[taken >= 0])
         assert np.array_equal(taken >= 0, ~np.isnan(traced_column(part, "taken_similarity")))
     assert len(whole.limited()) < len(whole)
 

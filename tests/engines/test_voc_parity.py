@@ -88,8 +88,8 @@ def test_real_data_has_every_bit_of_py_faster_rcnn(voc2007: tuple[Detections, Tr
 def test_random_scenes_have_every_bit_of_py_faster_rcnn(seed: int, name: str, engine: Any) -> None:
     """Difficult truths and ties included, from every engine."""
     scene = random_scene(seed, is_whole=True, num_images=40)
-    detections = replace(scene.detections, geometry=Boxes(box=xyxy(scene.detections.box)))
-    truths = replace(scene.truths, geometry=Boxes(box=xyxy(scene.truths.box)))
+    detections = replace(scene.detections, geometry=Boxes(boxes=xyxy(scene.detections.boxes)))
+    truths = replace(scene.truths, geometry=Boxes(boxes=xyxy(scene.truths.boxes)))
     check_bits(detections, truths, name, engine)
 
 

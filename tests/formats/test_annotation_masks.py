@@ -34,11 +34,11 @@ def test_labelme_shapes_are_masks(tmp_path: Path) -> None:
         {"label": "dog", "points": [[10, 5], [14, 5]], "shape_type": "circle"},
         labelme_mask(4, 5, pixels),
     )
-    assert truths.mask.runs.area.tolist()[:2] == [32, 16]
-    assert truths.mask.runs.area[2] == pytest.approx(math.pi * 16, rel=0.05)
+    assert truths.masks.runs.area.tolist()[:2] == [32, 16]
+    assert truths.masks.runs.area[2] == pytest.approx(math.pi * 16, rel=0.05)
     expected = np.zeros((10, 20), bool)
     expected[5:7, 4:7] = pixels
-    assert np.array_equal(truths.mask.pixels(3), expected)
+    assert np.array_equal(truths.masks.pixels(3), expected)
     assert np.asarray(truths.ignore).tolist() == [False, True, False, False]
 
 
@@ -48,8 +48,8 @@ def test_labelme_shapes_of_a_group_are_one_object(tmp_path: Path) -> None:
     other = {"label": "cat", "points": [[10, 5], [12, 5], [12, 9], [10, 9]], "group_id": 1}
     pixels = labelme_mask(5, 5, np.ones((1, 3)), group_id=1)
     truths = labelme(tmp_path, corner, other | {"label": "dog"}, pixels, other, corner | {"group_id": None})
-    assert truths.mask.runs.area.tolist() == [4 + 3 + 8, 8, 4]
-    assert truths.box.tolist() == [[0, 0, 12, 9], [10, 5, 12, 9], [0, 0, 2, 2]]
+    assert truths.masks.runs.area.tolist() == [4 + 3 + 8, 8, 4]
+    assert truths.boxes.tolist() == [[0, 0, 12, 9], [10, 5, 12, 9], [0, 0, 2, 2]]
     assert len(boxscore.read_truths(tmp_path)) == 5
     refused(lambda: labelme(tmp_path, corner | {"group_id": [1]}), "shape 0: `group_id` must be an integer or null")
 
@@ -57,7 +57,7 @@ def test_labelme_shapes_of_a_group_are_one_object(tmp_path: Path) -> None:
 def test_the_box_of_a_labelme_mask_has_its_last_pixels(tmp_path: Path) -> None:
     """`points` are its first pixel and its last one, so a mask of one pixel has a box of one pixel."""
     truths = labelme(tmp_path, labelme_mask(6, 5, np.ones((5, 10))), labelme_mask(2, 3, np.ones((1, 1))))
-    assert truths.box.tolist() == [[6, 5, 16, 10], [2, 3, 3, 4]]
+    assert truths.boxes.tolist() == [[6, 5, 16, 10], [2, 3, 3, 4]]
 
 
 @pytest.mark.parametrize(("depth", "color"), [(1, 0), (2, 0), (4, 0), (8, 0), (1, 3), (8, 3)])
@@ -66,7 +66,7 @@ def test_png_masks_of_few_bits(tmp_path: Path, depth: int, color: int) -> None:
     pixels = np.random.default_rng(depth).integers(0, 2**depth, (5, 13)) * np.eye(5, 13, dtype=int)
     text = base64.b64encode(png(pixels, depth=depth, color=color)).decode()
     truths = labelme(tmp_path, labelme_mask(0, 0, pixels) | {"mask": text})
-    assert np.array_equal(truths.mask.pixels(0)[:5, :13], pixels > 0)
+    assert np.array_equal(truths.masks.pixels(0)[:5, :13], pixels > 0)
 
 
 def broken(shape: dict[str, Any], **values: Any) -> dict[str, Any]:
@@ -130,14 +130,14 @@ def test_cvat_shapes_are_masks(tmp_path: Path) -> None:
     shapes += f'<polygon label="dog" points="0,0;4,0;4,4;0,4"/>{CVAT_MASK}'
     path = write(tmp_path / "a.xml", CVAT.format(shapes))
     truths = boxscore.read_truths(path, **BOTH)
-    assert truths.label.tolist() == [1, 1, 0, 1]
-    assert truths.mask.runs.area.tolist() == [8, 8, 16, 3]
-    assert truths.mask.runs.box[:3].tolist() == [[1, 2, 2, 4], [9, 2, 2, 4], [0, 0, 4, 4]]
+    assert truths.labels.tolist() == [1, 1, 0, 1]
+    assert truths.masks.runs.area.tolist() == [8, 8, 16, 3]
+    assert truths.masks.runs.box[:3].tolist() == [[1, 2, 2, 4], [9, 2, 2, 4], [0, 0, 4, 4]]
     expected = np.zeros((10, 20), bool)
     expected[5, 5:7] = expected[6, 4] = True  # .## #..
-    assert np.array_equal(truths.mask.pixels(3), expected)
-    assert truths.box[3].tolist() == [4, 5, 7, 7]
-    assert boxscore.read_truths(path).box[3].tolist() == [4, 5, 7, 7]
+    assert np.array_equal(truths.masks.pixels(3), expected)
+    assert truths.boxes[3].tolist() == [4, 5, 7, 7]
+    assert boxscore.read_truths(path).boxes[3].tolist() == [4, 5, 7, 7]
 
 
 def test_cvat_boxes_around_masks_are_those_of_their_pixels(tmp_path: Path) -> None:
@@ -145,7 +145,7 @@ def test_cvat_boxes_around_masks_are_those_of_their_pixels(tmp_path: Path) -> No
     loose = CVAT_MASK.replace("1, 3, 2", "4, 1, 1")
     empty = CVAT_MASK.replace("1, 3, 2", "6")
     truths = boxscore.read_truths(write(tmp_path / "a.xml", CVAT.format(loose + empty)))
-    assert truths.box.tolist() == [[5, 6, 6, 7], [4, 5, 4, 5]]
+    assert truths.boxes.tolist() == [[5, 6, 6, 7], [4, 5, 4, 5]]
 
 
 @pytest.mark.parametrize(
@@ -174,8 +174,8 @@ def test_cvat_tracks_have_masks(tmp_path: Path) -> None:
     text = "".join(f'<track id="{i}" label="cat">{track}</track>' for i, track in enumerate(tracks))
     path = write(tmp_path / "annotations.xml", f"<annotations>{meta}{text}</annotations>")
     truths = boxscore.read_truths(path, **BOTH)
-    assert truths.image.tolist() == [0, 0, 1, 1, 2, 2]
-    assert truths.mask.runs.box[:, 0].tolist() == [0, 4, 2, 4, 4, 4]
-    assert truths.mask.runs.area.tolist() == [8, 3] * 3
+    assert truths.image_ids.tolist() == [0, 0, 1, 1, 2, 2]
+    assert truths.masks.runs.box[:, 0].tolist() == [0, 4, 2, 4, 4, 4]
+    assert truths.masks.runs.area.tolist() == [8, 3] * 3
     path.write_text(path.read_text().replace('left="4"', 'left="5"', 1))
     refused(lambda: boxscore.read_truths(path, **BOTH), "mask 0: a mask must have a shape in every frame")

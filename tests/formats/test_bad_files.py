@@ -19,7 +19,7 @@ from boxscore.formats.class_names import names_of, read_yaml
 from tests.support.small_files import COCO, EMPTY_VOC, PNG, VOC, refused, write
 
 KNOWN: dict[str, Any] = {"image_names": {0: "a.jpg"}, "image_sizes": {0: (100, 100)}, "class_names": ["cat", "dog"]}
-TRUTHS = Truths(image=[0], label=[0], box=[[0, 0, 9, 9]], **KNOWN)
+TRUTHS = Truths(image_ids=[0], labels=[0], boxes=[[0, 0, 9, 9]], **KNOWN)
 TABLE = "image,label,x1,y1,x2,y2\n"
 RESULTS = "image,label,score,x1,y1,x2,y2\n"
 CVAT = '<annotations><image id="0" name="a.jpg" width="9" height="9">{}</image></annotations>'
@@ -204,7 +204,7 @@ def test_a_path_in_a_zip_leads_nowhere(tmp_path: Path) -> None:
         ("0 0.5 nan 0.5 0.5\n", "a.txt: line 1: `box` must have 4 finite numbers"),
         ("0 0.5 0.5 0.5 -0.5\n", "a.txt: line 1: `box` must not have a negative width or height"),
         (b"0 0.5 0.5 \xff 0.5\n", "a.txt: line 1 must be numbers: "),
-        ("7 0.5 0.5 0.5 0.5\n", "d: `label` must be one of those in `class_names` (0, 1); got 7"),
+        ("7 0.5 0.5 0.5 0.5\n", "d: `labels` must be one of those in `class_names` (0, 1); got 7"),
     ],
 )
 def test_yolo_labels(tmp_path: Path, content: str | bytes, message: str) -> None:
@@ -282,7 +282,10 @@ def test_paths(tmp_path: Path) -> None:
     refused(lambda: boxscore.read_truths(5), "`path` must be the path of a file or a folder; got int")  # type: ignore[arg-type]
     path = write(tmp_path / "c.json", json.dumps(COCO))
     refused(lambda: boxscore.read_detections(path, path), "`truths` must be boxscore.Truths")  # type: ignore[arg-type]
-    refused(lambda: boxscore.read_truths(path, classes="cat"), "`classes` must be a list of names or ids; got 'cat'")
+    refused(
+        lambda: boxscore.read_truths(path, classes="cat"),
+        "`classes` must be a list of names or ids, such as ['cat']; got",
+    )
     refused(lambda: boxscore.read_truths(path, images=[1.5]), "`images` must have names or ids; got 1.5")  # type: ignore[list-item]
     refused(lambda: boxscore.read_truths(path, box_format="yx"), "`box_format` must be one of")  # type: ignore[arg-type]
 

@@ -48,7 +48,7 @@ def test_a_class_has_one_name(tmp_path: Path) -> None:
     path = write(tmp_path / "t.csv", HEADER + "1,1,cat,0,0,9,9\n1,2,dog,0,0,9,9\n2,1,dog,0,0,9,9\n")
     refused(lambda: boxscore.read_truths(path), "t.csv: line 4: class 1 must have one name; got 'dog' and 'cat'")
     results = write(tmp_path / "r.csv", path.read_text().replace("y2", "y2,score").replace("9,9\n", "9,9,1\n"))
-    truths = Truths(image=[1, 2], label=[1, 2], box=[[0, 0, 9, 9]] * 2, class_names={1: "cat", 2: "dog"})
+    truths = Truths(image_ids=[1, 2], labels=[1, 2], boxes=[[0, 0, 9, 9]] * 2, class_names={1: "cat", 2: "dog"})
     refused(lambda: boxscore.read_detections(results, truths), "r.csv: line 4: class 1 must have one name")
     write(path, HEADER + "1,1,,0,0,9,9\n1,2,dog,0,0,9,9\n2,1,cat,0,0,9,9\n3,3,,0,0,9,9\n")
     assert boxscore.read_truths(path).class_names == {1: "cat", 2: "dog", 3: "3"}
@@ -221,7 +221,7 @@ def test_space_behind_a_number_is_no_part_of_it(tmp_path: Path) -> None:
     """Also one that does not break, as spreadsheets write it."""
     path = write(tmp_path / "t.csv", "image,label,x1,y1,x2,y2,area\na,c,1\u00a0,\u00a02,3 ,4,5\u00a0\n")
     truths = boxscore.read_truths(path)
-    assert np.array_equal(truths.box, [[1, 2, 3, 4]])
+    assert np.array_equal(truths.boxes, [[1, 2, 3, 4]])
     assert np.array_equal(np.asarray(truths.area), [5])
 
 

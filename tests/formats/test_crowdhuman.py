@@ -126,14 +126,16 @@ def three_persons(*, ignored: list[Any] | None = None) -> tuple[Detections, Trut
     """A, B and C in image 0 of 2; A is found first, then nothing, then B."""
     boxes = [A, B, C, *(ignored or [])]
     truths = Truths(
-        image=[0] * len(boxes),
-        label=[0] * len(boxes),
-        box=np.array(boxes, float),
+        image_ids=[0] * len(boxes),
+        labels=[0] * len(boxes),
+        boxes=np.array(boxes, float),
         ignore=[False] * 3 + [True] * (len(boxes) - 3),
         image_sizes={0: (100, 100), 1: (100, 100)},
         class_names=["person"],
     )
-    detections = Detections(image=[0] * 3, label=[0] * 3, score=[0.9, 0.8, 0.7], box=np.array([A, FAR, B], float))
+    detections = Detections(
+        image_ids=[0] * 3, labels=[0] * 3, scores=[0.9, 0.8, 0.7], boxes=np.array([A, FAR, B], float)
+    )
     return detections, truths
 
 
@@ -169,16 +171,16 @@ class TestByHand:
 
     def test_an_iou_of_one_half_is_not_enough(self, engine: Any) -> None:
         """A detection of 5 x 10 in A."""
-        truths = Truths(image=[0], label=[0], box=[A], image_sizes={0: (100, 100)})
+        truths = Truths(image_ids=[0], labels=[0], boxes=[A], image_sizes={0: (100, 100)})
         for width, is_found in ((5, False), (6, True)):
-            detections = Detections(image=[0], label=[0], score=[0.9], box=[(0, 0, width, 10)])
+            detections = Detections(image_ids=[0], labels=[0], scores=[0.9], boxes=[(0, 0, width, 10)])
             result = boxscore.evaluate(detections, truths, "crowdhuman", engine)
             assert (result["mar"], round(result["ji"], 5)) == (is_found, is_found)
 
     def test_boxes_end_where_their_image_ends(self, engine: Any) -> None:
         """Beyond the image of 10 x 10 nobody looks: both are the whole image then."""
-        truths = Truths(image=[0], label=[0], box=[(-50, -50, 10, 10)], image_sizes={0: (10, 10)})
-        detections = Detections(image=[0], label=[0], score=[0.9], box=[(0, 0, 90, 90)])
+        truths = Truths(image_ids=[0], labels=[0], boxes=[(-50, -50, 10, 10)], image_sizes={0: (10, 10)})
+        detections = Detections(image_ids=[0], labels=[0], scores=[0.9], boxes=[(0, 0, 90, 90)])
         assert boxscore.evaluate(detections, truths, "crowdhuman", engine)["ji"] == 1 / (1 + 1e-6)
         protocol = Protocol.named("crowdhuman", clips_boxes=False)
         assert boxscore.evaluate(detections, truths, protocol, engine)["ji"] == 0
@@ -246,8 +248,8 @@ class TestStreams:
         """Of a protocol that clips nothing: an empty dict is an image, and lowers the false positives per image."""
         protocol = Protocol.named("crowdhuman", clips_boxes=False)
         detections, truths = three_persons()
-        truth = {"boxes": truths.box, "labels": truths.label}
-        found = {"boxes": detections.box, "labels": detections.label, "scores": detections.score}
+        truth = {"boxes": truths.boxes, "labels": truths.labels}
+        found = {"boxes": detections.boxes, "labels": detections.labels, "scores": detections.scores}
         nothing: dict[str, Any] = {"boxes": np.zeros((0, 4)), "labels": np.zeros(0, int)}
         metric = MeanAveragePrecision(protocol, warn=False)
         metric.update([found, nothing | {"scores": np.zeros(0)}], [truth, nothing])
@@ -262,8 +264,8 @@ def test_resamples_are_those_of_repeated_images(crowd: tuple[Detections, Truths]
     result = boxscore.evaluate(detections, truths, protocol)
     samples = result.intervals(resamples=12, seed=4).samples
     images, sizes = result.images, truths.image_sizes or {}
-    columns = {name: np.asarray(getattr(truths, name)) for name in ("image", "label", "box", "ignore")}
-    found = {name: np.asarray(getattr(detections, name)) for name in ("image", "label", "box", "score")}
+    columns = {name: np.asarray(getattr(truths, name)) for name in ("image_ids", "labels", "boxes", "ignore")}
+    found = {name: np.asarray(getattr(detections, name)) for name in ("image_ids", "labels", "boxes", "scores")}
     for resample in range(12):
         drawn = draws(images.size, resample=resample, seed=4).astype(np.int64)
         copies = {image * 100 + copy: sizes[image] for image in images.tolist() for copy in range(drawn[image])}
@@ -298,7 +300,7 @@ class TestFiles:
         truths = boxscore.read_truths(path)
         assert truths.image_names == {0: "273271,1a0d6000b9e1f5b7", 1: "empty"}
         assert truths.names_by_label == {0: "person"}
-        assert np.asarray(truths.box).tolist() == [[-5, 2, 30.5, 40], [1, 2, 3, 4], [5, 6, 7, 8], [5, 6, 7, 8]]
+        assert np.asarray(truths.boxes).tolist() == [[-5, 2, 30.5, 40], [1, 2, 3, 4], [5, 6, 7, 8], [5, 6, 7, 8]]
         assert np.asarray(truths.ignore).tolist() == [False, True, True, False]
         assert truths.image_sizes == {1: (20, 10)}
         found = {"ID": "empty", "width": 20, "height": 10, "dtboxes": [{"box": [1, 2, 3, 4], "score": 0.5, "tag": 1}]}
@@ -308,7 +310,7 @@ class TestFiles:
             ("l.json", f"[{json.dumps(found)}]"),
         ):
             assert boxscore.formats.detect(write(tmp_path / name, text), "detections") == "odgt"
-            assert boxscore.read_detections(tmp_path / name, truths).image.tolist() == [1]
+            assert boxscore.read_detections(tmp_path / name, truths).image_ids.tolist() == [1]
         folder = write(tmp_path / "folder" / "annotation_val.odgt", path.read_bytes()).parent
         assert len(boxscore.read_truths(folder)) == 4
         assert len(boxscore.read_truths(write(tmp_path / "none.odgt", ""))) == 0
@@ -317,25 +319,25 @@ class TestFiles:
         """All bits of boxes and scores, all images and sizes."""
         detections, truths = crowd
         moved = Truths(
-            image=truths.image, label=truths.label, box=np.asarray(truths.box) + 0.1, box_format="xywh",
+            image_ids=truths.image_ids, labels=truths.labels, boxes=np.asarray(truths.boxes) + 0.1, box_format="xywh",
             ignore=truths.ignore, image_names=truths.image_names, image_sizes=truths.image_sizes,
-            class_names=["person"], is_numbered=True,
+            class_names=["person"], _is_numbered=True,
         )  # fmt: skip
         lost = boxscore.write_truths(tmp_path / "again.odgt.gz", moved)
         assert [str(loss) for loss in lost] == ["1 class id is lost"]
         again = boxscore.read_truths(tmp_path / "again.odgt.gz")
-        assert np.array_equal(again.box, moved.box)
+        assert np.array_equal(again.boxes, moved.boxes)
         assert np.asarray(again.ignore).tolist() == np.asarray(moved.ignore).tolist()
         assert (again.image_names, again.image_sizes) == (moved.image_names, moved.image_sizes)
         assert boxscore.write_detections(tmp_path / "d.odgt", detections, again) == ()
         back = boxscore.read_detections(tmp_path / "d.odgt", again)
-        for name in ("image", "label", "box", "score"):
+        for name in ("image_ids", "labels", "boxes", "scores"):
             assert np.array_equal(getattr(back, name), getattr(detections, name)), name
 
     def test_what_it_cannot_hold_is_told(self, tmp_path: Path) -> None:
         """One class alone; corners may lose a digit."""
         truths = Truths(
-            image=[4], label=[2], box=[[0.3, 0.3, 0.9, 0.9]], area=[5], truncated=[True],
+            image_ids=[4], labels=[2], boxes=[[0.3, 0.3, 0.9, 0.9]], area=[5], truncated=[True],
             class_names={2: "walker", 3: "rider"}, image_names={4: "a.jpg", 6: "b.jpg"},
         )  # fmt: skip
         assert [str(loss) for loss in boxscore.write_truths(tmp_path / "t.odgt", truths)] == [
@@ -347,7 +349,7 @@ class TestFiles:
             "2 image ids are lost",
         ]
         assert boxscore.read_truths(tmp_path / "t.odgt").image_names == {0: "a", 1: "b"}
-        both = Truths(image=[4, 4], label=[2, 3], box=[[0, 0, 1, 1]] * 2, class_names={2: "walker", 3: "rider"})
+        both = Truths(image_ids=[4, 4], labels=[2, 3], boxes=[[0, 0, 1, 1]] * 2, class_names={2: "walker", 3: "rider"})
         message = "has one class, person; got boxes of 2: walker, rider; select one"
         refused(lambda: boxscore.write_truths(tmp_path / "t.odgt", both), message)
 
@@ -367,7 +369,7 @@ class TestFiles:
             ('{"ID": "b", "gtboxes": [{"fbox": [1, 2, 3, -4]}]}', "line 2: `gtboxes` 0: `fbox` must not have"),
             ('{"ID": "b", "gtboxes": [{"fbox": [1, 2, 3, 4], "extra": 1}]}', "`extra` must be an object; got 1"),
             ('{"ID": "b", "gtboxes": [{"fbox": [1, 2, 3, 4], "extra": {"ignore": "x"}}]}', "must be 0 or 1; got 'x'"),
-            ('{"ID": "b", "width": 0, "height": 5, "gtboxes": []}', "`width` and `height` must be those of an image"),
+            ('{"ID": "b", "width": 0, "height": 5, "gtboxes": []}', "`width` and `height` must be the sides"),
         ],
     )  # fmt: skip
     def test_damaged_lines_are_refused(self, tmp_path: Path, line: str, message: str) -> None:
@@ -422,8 +424,8 @@ class TestListedImages:
     def metric_of(self, image: int) -> boxscore.MeanAveragePrecision:
         """A metric that has seen one image, with the names of all."""
         metric = boxscore.MeanAveragePrecision(Protocol.named("coco", extra_numbers=("mr", "ji")), warn=False)
-        shapes: dict[str, Any] = {"image": [image], "label": [1], "box": [[0, 0, 9, 9]]}
-        metric.update(Detections(**shapes, score=[0.9]), Truths(**shapes, image_names=self.NAMES))
+        shapes: dict[str, Any] = {"image_ids": [image], "labels": [1], "boxes": [[0, 0, 9, 9]]}
+        metric.update(Detections(**shapes, scores=[0.9]), Truths(**shapes, image_names=self.NAMES))
         return metric
 
     def test_tallies_of_different_images_merge(self) -> None:

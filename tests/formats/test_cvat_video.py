@@ -30,7 +30,7 @@ def read(
 
 def lefts(truths: boxscore.Truths) -> dict[int, float]:
     """The left edge in each frame."""
-    return dict(zip(truths.image.tolist(), truths.box[:, 0].tolist(), strict=True))
+    return dict(zip(truths.image_ids.tolist(), truths.boxes[:, 0].tolist(), strict=True))
 
 
 def test_a_box_moves_in_a_straight_line_between_keyframes(tmp_path: Path) -> None:
@@ -38,8 +38,8 @@ def test_a_box_moves_in_a_straight_line_between_keyframes(tmp_path: Path) -> Non
     truths = read(tmp_path, box(1, 10) + box(3, 20) + box(5, 40, outside=1) + box(7, 0))
     # frames 1 and 3 as they are, 2 halfway, 4 halfway to where it leaves; nothing in 0, 5, 6; from 7 on it stays
     assert lefts(truths) == {1: 10, 2: 15, 3: 20, 4: 30, 7: 0, 8: 0, 9: 0}
-    assert truths.box.shape[1] == 4
-    assert np.array_equal(truths.box[:, 2] - truths.box[:, 0], np.full(7, 10.0))
+    assert truths.boxes.shape[1] == 4
+    assert np.array_equal(truths.boxes[:, 2] - truths.boxes[:, 0], np.full(7, 10.0))
     assert truths.image_names == {frame: f"frame_{frame:06d}" for frame in range(10)}
     assert truths.image_sizes == dict.fromkeys(range(10), (200, 100))
     assert truths.names_by_label == {0: "dog", 1: "cat"}
@@ -64,21 +64,21 @@ def test_without_meta_the_video_ends_with_its_last_shape(tmp_path: Path) -> None
     """Nothing tells how long it is."""
     truths = read(tmp_path, box(1, 0) + box(3, 20), box(4, 7) + box(5, 7, outside=1), meta="")
     assert list(truths.image_names or ()) == [0, 1, 2, 3, 4]
-    assert truths.image.tolist() == [1, 2, 3, 4]
+    assert truths.image_ids.tolist() == [1, 2, 3, 4]
 
 
 def test_tracks_share_frames(tmp_path: Path) -> None:
     """Rows are in the order of frames, then of tracks."""
     truths = read(tmp_path, box(0, 1) + box(2, 3, outside=1), box(0, 50) + box(1, 60, outside=1), size=3)
-    assert truths.image.tolist() == [0, 0, 1]
-    assert truths.box[:, 0].tolist() == [1, 50, 2]
+    assert truths.image_ids.tolist() == [0, 0, 1]
+    assert truths.boxes[:, 0].tolist() == [1, 50, 2]
 
 
 def test_a_turned_box_turns_the_shorter_way(tmp_path: Path) -> None:
     """From 350 to 10 degrees it passes 0, where it has its own bounds."""
     truths = read(tmp_path, box(0, 10, more=' rotation="350"') + box(2, 10, more=' rotation="10"'), size=3)
-    np.testing.assert_allclose(truths.box[1], [10, 5, 20, 25], rtol=1e-12)
-    assert truths.box[0, 0] < 10
+    np.testing.assert_allclose(truths.boxes[1], [10, 5, 20, 25], rtol=1e-12)
+    assert truths.boxes[0, 0] < 10
 
 
 def test_polygons_need_every_frame(tmp_path: Path) -> None:
@@ -86,7 +86,7 @@ def test_polygons_need_every_frame(tmp_path: Path) -> None:
     polygon = '<polygon frame="{}" outside="0" keyframe="1" points="{}"/>'
     still = polygon.format(0, "1,2;5,3;2,9") + polygon.format(3, "1,2;5,3;2,9")
     truths = read(tmp_path, still, size=4)
-    assert truths.box.tolist() == [[1, 2, 5, 9]] * 4
+    assert truths.boxes.tolist() == [[1, 2, 5, 9]] * 4
     moving = polygon.format(0, "1,2;5,3;2,9") + polygon.format(3, "2,2;5,3;2,9")
     refused(lambda: read(tmp_path, moving, size=4), "a polygon must have a shape in every frame")
 
@@ -140,4 +140,4 @@ def test_detections_join_by_frame(tmp_path: Path) -> None:
     truths = read(tmp_path, box(0, 10) + box(2, 30), size=3)
     for image in ("2", "frame_000002.png", "images/frame_000002.PNG"):
         path = write(tmp_path / "d.csv", f"image,label,score,x1,y1,x2,y2\n{image},dog,0.5,30,5,40,25\n")
-        assert boxscore.read_detections(path, truths).image.tolist() == [2]
+        assert boxscore.read_detections(path, truths).image_ids.tolist() == [2]

@@ -46,7 +46,7 @@ def test_an_image_set_is_looked_up_in_the_ground_truth(tmp_path: Path, capsys: C
     assert json.loads(capsys.readouterr().out)["map"] == 1
     assert main(["compare", path, str(results), str(results), *arguments[2:], "--bootstrap", "2"]) == 0
     assert main(["eval", path, str(results), "--only-images", "train"]) == 1
-    message = "`images`: 'train' is no file, no pattern like 'night_*', and no image set in ImageSets/Main of"
+    message = "`images`: 'train' is neither a file, nor a pattern like 'night_*', nor an image set in ImageSets/Main of"
     assert f"boxscore: {message} {path}" in capsys.readouterr().err
 
 
@@ -91,10 +91,10 @@ def test_a_folder_with_one_file_is_that_file(tmp_path: Path, name: str) -> None:
     truths = boxscore.read_truths(tmp_path / "d")
     assert rows_of(truths, truths)[0][:2] == (("val/a.jpg" if "json" in name else "a.jpg"), "cat")
     named = boxscore.read_truths(tmp_path / "d", format="coco" if "json" in name else "csv")
-    assert np.array_equal(named.box, truths.box)
+    assert np.array_equal(named.boxes, truths.boxes)
     if not name.endswith("gz"):
         shutil.make_archive(str(tmp_path / "z"), "zip", tmp_path / "d")
-        assert np.array_equal(boxscore.read_truths(tmp_path / "z.zip").box, truths.box)
+        assert np.array_equal(boxscore.read_truths(tmp_path / "z.zip").boxes, truths.boxes)
 
 
 def test_a_folder_of_detections_in_one_file(tmp_path: Path) -> None:
@@ -129,7 +129,10 @@ def test_a_pipe_in_a_folder_is_passed_over(tmp_path: Path) -> None:
 def test_a_list_may_have_any_names(tmp_path: Path) -> None:
     """Digits without end are no id."""
     path = write(tmp_path / "list.txt", "9" * 5000)
-    refused(lambda: boxscore.read_truths(voc_root(tmp_path), images=path), "is not among them: 000001, 000002")
+    refused(
+        lambda: boxscore.read_truths(voc_root(tmp_path), images=path),
+        "is neither a name nor an id in the data, which has 000001, 000002",
+    )
 
 
 def test_a_link_to_nothing_is_an_error(tmp_path: Path) -> None:
@@ -179,8 +182,8 @@ def test_text_files_with_fractions(tmp_path: Path) -> None:
     assert rows_of(truths, truths) == [("a", "cat", [50, 50, 150, 100])]
     found = write(tmp_path / "d" / "a.txt", "cat 0.9 0.5 0.75 0.5 0.5\n").parent
     detections = boxscore.read_detections(found, truths, box_format="cxcywh")
-    assert (detections.box.tolist(), detections.box_format) == ([[100, 75, 100, 50]], "cxcywh")
-    assert boxscore.read_truths(path).box.tolist() == [[0.25, 0.5, 0.75, 1]]
+    assert (detections.boxes.tolist(), detections.box_format) == ([[100, 75, 100, 50]], "cxcywh")
+    assert boxscore.read_truths(path).boxes.tolist() == [[0.25, 0.5, 0.75, 1]]
 
 
 @pytest.mark.parametrize(
@@ -191,7 +194,7 @@ def test_text_files_with_fractions(tmp_path: Path) -> None:
         (
             "truths",
             "cat 5 2 3 4",
-            "a.txt: line 2 must have left <= right and top <= bottom; if the four are no corners",
+            "a.txt: line 2 must have left <= right and top <= bottom; if boxes are not corners",
         ),
         ("truths", "cat 1 2 nan 4", "a.txt: line 2: `box` must have 4 finite numbers"),
         (
@@ -231,7 +234,7 @@ def test_text_files_without_confidence_are_no_detections(tmp_path: Path) -> None
 )
 def test_decimal_commas(tmp_path: Path, text: str) -> None:
     """In Open Images' files, and in tables whose cells are separated by semicolons."""
-    assert boxscore.read_truths(write(tmp_path / "t.csv", text)).box.tolist() == [[0.25, 0.125, 0.5, 0.75]]
+    assert boxscore.read_truths(write(tmp_path / "t.csv", text)).boxes.tolist() == [[0.25, 0.125, 0.5, 0.75]]
 
 
 def test_a_comma_in_a_table_with_commas_is_no_decimal_one(tmp_path: Path) -> None:

@@ -57,10 +57,10 @@ def test_cvat(tmp_path: Path) -> None:
     assert truths.image_names == {4: "f/a.jpg", 5: "f/b.jpg"}
     assert truths.image_sizes == {4: (200, 100), 5: (20, 10)}
     assert truths.names_by_label == {0: "dog", 1: "cat"}
-    assert truths.label.tolist() == [1, 0, 0]
+    assert truths.labels.tolist() == [1, 0, 0]
     # a box of 20 x 10 about (20, 25), turned by 90 degrees, is one of 10 x 20
     expected = np.array([[1.5, 2, 3, 4], [1, 2, 5, 9.5], [15, 15, 25, 35]])
-    np.testing.assert_allclose(truths.box, expected, rtol=1e-12)
+    np.testing.assert_allclose(truths.boxes, expected, rtol=1e-12)
 
 
 def test_labelme(tmp_path: Path) -> None:
@@ -141,7 +141,9 @@ def test_mixed_formats_give_the_numbers_of_one(tmp_path: Path) -> None:
     expected = boxscore.evaluate(found, truths, "voc2007")["map"]
     names = truths.image_names or {}
     for ending in ("", ".jpg"):
-        columns = zip(found.image.tolist(), found.label.tolist(), found.score.tolist(), found.box.tolist(), strict=True)
+        columns = zip(
+            found.image_ids.tolist(), found.labels.tolist(), found.scores.tolist(), found.boxes.tolist(), strict=True
+        )
         results = [
             {"image_id": names[i] + ending, "category_id": k, "score": s, "bbox": [a, b, c - a, d - b]}
             for i, k, s, (a, b, c, d) in columns
@@ -181,8 +183,8 @@ def test_a_large_file_is_read_once_it_is_wanted(tmp_path: Path) -> None:
     paths = [source.unread_path, source.read() and source.unread_path]
     assert paths == [large, None]
     assert source.read() == large.read_bytes()
-    truths = boxscore.Truths(image=[1], label=[1], box=[[1, 2, 4, 6]])
-    assert boxscore.read_detections(large, truths).score.tolist() == [0.5]
+    truths = boxscore.Truths(image_ids=[1], labels=[1], boxes=[[1, 2, 4, 6]])
+    assert boxscore.read_detections(large, truths).scores.tolist() == [0.5]
     large.write_text(" " * HEAD_SIZE + content[:-1])
     with pytest.raises(InputError, match=r"large\.json: not JSON: byte 65606 \(line 1\): expected .* got the end"):
         boxscore.read_detections(large, truths)
@@ -194,4 +196,4 @@ def test_labelme_is_known_by_shapes_wherever_they_are(tmp_path: Path) -> None:
     shape = {"label": "cat", "points": [[1, 2], [5, 7]], "shape_type": "rectangle"}
     picture = {"imageData": "A" * HEAD_SIZE, "imagePath": "a.jpg", "imageHeight": 9, "imageWidth": 9}
     path.write_text(json.dumps(picture | {"shapes": [shape]}))
-    assert boxscore.read_truths(path).box.tolist() == [[1, 2, 5, 7]]
+    assert boxscore.read_truths(path).boxes.tolist() == [[1, 2, 5, 7]]

@@ -22,9 +22,9 @@ NAMES = {1: "x/000007.jpg", 7: "x/000001.jpg", 12: "x/cat.v2.png"}
 def truths(**changes: Any) -> Truths:
     """Three images, of which one has a box; two classes."""
     good: dict[str, Any] = {
-        "image": [1],
-        "label": [3],
-        "box": [[0.0, 0.0, 9.0, 9.0]],
+        "image_ids": [1],
+        "labels": [3],
+        "boxes": [[0.0, 0.0, 9.0, 9.0]],
         "class_names": {3: "Cat", 5: "dog"},
         "image_names": NAMES,
     }
@@ -59,7 +59,7 @@ def results(folder: Path, images: list[Any], labels: list[Any] | None = None) ->
 )
 def test_images(tmp_path: Path, images: list[Any], expected: list[int]) -> None:
     """Numbers are ids; texts are file names, with or without folder and suffix, or ids written as text."""
-    assert boxscore.read_detections(results(tmp_path, images), truths()).image.tolist() == expected
+    assert boxscore.read_detections(results(tmp_path, images), truths()).image_ids.tolist() == expected
 
 
 @pytest.mark.parametrize(
@@ -68,21 +68,21 @@ def test_images(tmp_path: Path, images: list[Any], expected: list[int]) -> None:
 def test_classes(tmp_path: Path, labels: list[Any], expected: list[int]) -> None:
     """By id or name; case matters only where it tells two classes apart."""
     found = boxscore.read_detections(results(tmp_path, [1] * len(labels), labels), truths())
-    assert found.label.tolist() == expected
+    assert found.labels.tolist() == expected
 
 
 def test_case_that_tells_classes_apart_matters(tmp_path: Path) -> None:
     """`cat` may be neither of them."""
     both = truths(class_names={3: "Cat", 5: "CAT"})
-    assert boxscore.read_detections(results(tmp_path, [1], ["CAT"]), both).label.tolist() == [5]
+    assert boxscore.read_detections(results(tmp_path, [1], ["CAT"]), both).labels.tolist() == [5]
     with pytest.raises(InputError, match="class 'cat' is not among those of the truths"):
         boxscore.read_detections(results(tmp_path, [1], ["cat"]), both)
 
 
 def test_stems_that_two_images_share_find_neither(tmp_path: Path) -> None:
     """With their folders they are found."""
-    twins = truths(image=[0], image_names={0: "a/1.jpg", 1: "b/1.jpg"})
-    assert boxscore.read_detections(results(tmp_path, ["b/1.jpg"]), twins).image.tolist() == [1]
+    twins = truths(image_ids=[0], image_names={0: "a/1.jpg", 1: "b/1.jpg"})
+    assert boxscore.read_detections(results(tmp_path, ["b/1.jpg"]), twins).image_ids.tolist() == [1]
     with pytest.raises(InputError, match=r"image '1.png' is not among those of the truths"):
         boxscore.read_detections(results(tmp_path, ["1.png"]), twins)
 
@@ -92,13 +92,13 @@ VOC = {0: "000001", 1: "000002", 2: "000007"}
 
 def test_ids_find_images_that_have_only_names_by_the_number_in_the_name(tmp_path: Path) -> None:
     """Truths of VOC are numbered by name, and 1 is 000001, never the second of them; with ids it is the id."""
-    numbered = truths(image=[0], image_names=VOC, is_numbered=True)
-    assert boxscore.read_detections(results(tmp_path, [7, 1]), numbered).image.tolist() == [2, 0]
-    assert boxscore.read_detections(results(tmp_path, [1, 2]), numbered).image.tolist() == [0, 1]
-    assert boxscore.read_detections(results(tmp_path, ["7", "1"]), numbered).image.tolist() == [2, 0]
+    numbered = truths(image_ids=[0], image_names=VOC, _is_numbered=True)
+    assert boxscore.read_detections(results(tmp_path, [7, 1]), numbered).image_ids.tolist() == [2, 0]
+    assert boxscore.read_detections(results(tmp_path, [1, 2]), numbered).image_ids.tolist() == [0, 1]
+    assert boxscore.read_detections(results(tmp_path, ["7", "1"]), numbered).image_ids.tolist() == [2, 0]
     assert len(boxscore.read_detections(results(tmp_path, []), numbered)) == 0
-    own = truths(image=[0], image_names=VOC)
-    assert boxscore.read_detections(results(tmp_path, [1, 2]), own).image.tolist() == [1, 2]
+    own = truths(image_ids=[0], image_names=VOC)
+    assert boxscore.read_detections(results(tmp_path, [1, 2]), own).image_ids.tolist() == [1, 2]
 
 
 @pytest.mark.parametrize("unmatched", ["error", "warn"])
@@ -117,7 +117,7 @@ def test_ids_that_are_no_names_are_refused(
     """Numbers that were given to names here mean nothing in a file of results."""
     path = results(tmp_path, images)
     with pytest.raises(InputError) as refused:
-        boxscore.read_detections(path, truths(image=[0], image_names=names, is_numbered=True), unmatched=unmatched)
+        boxscore.read_detections(path, truths(image_ids=[0], image_names=names, _is_numbered=True), unmatched=unmatched)
     assert str(refused.value) == (
         f"{path}: images have ids ({', '.join(map(str, images))}), but those of the truths have only names"
         f" ({', '.join(names.values())}), and {strange} is none of them; give the images of the detections by file"
@@ -127,15 +127,15 @@ def test_ids_that_are_no_names_are_refused(
 
 def test_an_id_that_is_no_name_among_many_that_are_is_unmatched(tmp_path: Path) -> None:
     """The file goes by the names; this one image is not there."""
-    numbered = truths(image=[0], image_names=VOC, is_numbered=True)
+    numbered = truths(image_ids=[0], image_names=VOC, _is_numbered=True)
     with pytest.raises(InputError, match=r"result 2: image 8 is not among those of the truths \(1 detection"):
         boxscore.read_detections(results(tmp_path, [1, 7, 8]), numbered)
 
 
 def test_an_id_that_two_names_share_is_refused(tmp_path: Path) -> None:
     """It may be either."""
-    twins = truths(image=[0], image_names={0: "a/12.jpg", 1: "b/012.jpg", 2: "b/13.jpg"}, is_numbered=True)
-    assert boxscore.read_detections(results(tmp_path, [13]), twins).image.tolist() == [2]
+    twins = truths(image_ids=[0], image_names={0: "a/12.jpg", 1: "b/012.jpg", 2: "b/13.jpg"}, _is_numbered=True)
+    assert boxscore.read_detections(results(tmp_path, [13]), twins).image_ids.tolist() == [2]
     with pytest.raises(InputError, match=r"results.json: image 12 may be 'a/12.jpg' or 'b/012.jpg' of the truths"):
         boxscore.read_detections(results(tmp_path, [13, 12]), twins)
 
@@ -158,7 +158,7 @@ def test_unmatched_detections_can_be_left_out_with_a_warning(tmp_path: Path) -> 
     with pytest.warns(UserWarning, match=r"^3 detections of 4 left out: .*image 99 .*; .*class 4 ") as caught:
         found = boxscore.read_detections(path, truths(), unmatched="warn")
     assert len(caught) == 1
-    assert found.image.tolist() == [1]
+    assert found.image_ids.tolist() == [1]
     with pytest.raises(InputError, match="`unmatched` must be one of error, warn; got 'drop'"):
         boxscore.read_detections(path, truths(), unmatched="drop")  # type: ignore[arg-type]
 
@@ -166,38 +166,50 @@ def test_unmatched_detections_can_be_left_out_with_a_warning(tmp_path: Path) -> 
 def test_a_selection_drops_other_images_without_complaint(tmp_path: Path) -> None:
     """Of truths that were read with the same selection; an unknown image that is selected is still an error."""
     path = results(tmp_path, [1, 7, 12])
-    some = boxscore.formats.select(Detections(image=[], label=[], score=[], box=[]), truths(), images=[1, 12])[1]
+    some = boxscore.formats.select(Detections(image_ids=[], labels=[], scores=[], boxes=[]), truths(), images=[1, 12])[
+        1
+    ]
     assert some.image_names == {1: NAMES[1], 12: NAMES[12]}
     with pytest.raises(InputError, match="image 7 is not among those"):
         boxscore.read_detections(path, some)
-    assert boxscore.read_detections(path, some, images=[1, 12]).image.tolist() == [1, 12]
-    assert boxscore.read_detections(path, truths(), images=["cat.v2"]).image.tolist() == [12]
+    assert boxscore.read_detections(path, some, images=[1, 12]).image_ids.tolist() == [1, 12]
+    assert boxscore.read_detections(path, truths(), images=["cat.v2"]).image_ids.tolist() == [12]
     listed = tmp_path / "list.txt"
     listed.write_text("cat.v2.png 1\n\n000007 -1\n")
-    assert boxscore.read_detections(path, truths(), images=listed).image.tolist() == [1, 12]
-    with pytest.raises(InputError, match="`images`: 'nowhere' is not among them: "):
+    assert boxscore.read_detections(path, truths(), images=listed).image_ids.tolist() == [1, 12]
+    with pytest.raises(InputError, match="`images`: 'nowhere' is neither a name nor an id in the data, which has "):
         boxscore.read_detections(path, truths(), images=["nowhere"])
 
 
 def test_select_gives_both_without_the_rest() -> None:
     """Rows, names and sizes of other images and classes are gone."""
     there = truths(
-        image=[1, 7], label=[3, 5], box=np.ones((2, 4)), ignore=[True, False], image_sizes=dict.fromkeys(NAMES, (4, 4))
+        image_ids=[1, 7],
+        labels=[3, 5],
+        boxes=np.ones((2, 4)),
+        ignore=[True, False],
+        image_sizes=dict.fromkeys(NAMES, (4, 4)),
     )
-    found = Detections(image=[1, 7, 12], label=[3, 3, 5], score=[0.5] * 3, box=np.ones((3, 4)))
+    found = Detections(image_ids=[1, 7, 12], labels=[3, 3, 5], scores=[0.5] * 3, boxes=np.ones((3, 4)))
     detections, kept = boxscore.formats.select(found, there, images=[1, "cat.v2.png"], classes=["cat"])
-    assert (detections.image.tolist(), kept.image.tolist()) == ([1], [1])
+    assert (detections.image_ids.tolist(), kept.image_ids.tolist()) == ([1], [1])
     assert kept.names_by_label == {3: "Cat"}
     assert kept.image_sizes == {1: (4, 4), 12: (4, 4)}
     assert np.asarray(kept.ignore).tolist() == [True]
-    with pytest.raises(InputError, match="`classes`: 'cow' is not among them: Cat, dog"):
+    with pytest.raises(
+        InputError, match="`classes`: 'cow' is neither a name nor an id in the data, which has Cat, dog"
+    ):
         boxscore.formats.select(found, there, classes=["cow"])
+    for name, value in (("classes", "cat"), ("images", "cat.v2.png"), ("classes", 7)):
+        some: Any = {name: value}
+        with pytest.raises(InputError, match=rf"`{name}` must be a list of names or ids, such as \[{value!r}\]; got"):
+            boxscore.formats.select(found, there, **some)
 
 
 def test_names_need_names(tmp_path: Path) -> None:
     """Truths without them can be joined by id alone."""
-    bare = Truths(image=[1], label=[3], box=[[0, 0, 1, 1]])
-    assert boxscore.read_detections(results(tmp_path, [1, 999], [3, 4]), bare).image.tolist() == [1, 999]
+    bare = Truths(image_ids=[1], labels=[3], boxes=[[0, 0, 1, 1]])
+    assert boxscore.read_detections(results(tmp_path, [1, 999], [3, 4]), bare).image_ids.tolist() == [1, 999]
     with pytest.raises(InputError, match="images have names, but the truths have no `image_names`"):
         boxscore.read_detections(results(tmp_path, ["a"]), bare)
     with pytest.raises(InputError, match="classes have names, but the truths have no `class_names`"):
@@ -216,31 +228,33 @@ def test_ids_in_a_table_are_no_names(tmp_path: Path) -> None:
     """Image 1 is the one with that id, not 1.jpg."""
     path = tmp_path / "d.csv"
     path.write_text("image_id,label,score,x1,y1,x2,y2\n1,3,0.5,0,0,1,1\n")
-    there = truths(image=[2], image_names={1: "2.jpg", 2: "1.jpg"})
-    assert boxscore.read_detections(path, there).image.tolist() == [1]
+    there = truths(image_ids=[2], image_names={1: "2.jpg", 2: "1.jpg"})
+    assert boxscore.read_detections(path, there).image_ids.tolist() == [1]
     path.write_text("image_id,file_name,label,score,x1,y1,x2,y2\n1,1.jpg,3,0.5,0,0,1,1\n")
-    assert boxscore.read_detections(path, there).image.tolist() == [2], "a name in the file itself says more"
+    assert boxscore.read_detections(path, there).image_ids.tolist() == [2], "a name in the file itself says more"
 
 
 def test_a_selection_tells_folders_apart() -> None:
     """Two images of one stem: by whole name each, by stem neither."""
-    twins = truths(image=[0], image_names={0: "a/1.jpg", 1: "b/1.jpg"})
-    nothing = Detections(image=[], label=[], score=[], box=[])
+    twins = truths(image_ids=[0], image_names={0: "a/1.jpg", 1: "b/1.jpg"})
+    nothing = Detections(image_ids=[], labels=[], scores=[], boxes=[])
     assert boxscore.formats.select(nothing, twins, images=["a/1.jpg"])[1].image_names == {0: "a/1.jpg"}
-    with pytest.raises(InputError, match="`images`: 'c/1' is not among them"):
+    with pytest.raises(InputError, match="`images`: 'c/1' is neither a name nor an id in the data"):
         boxscore.formats.select(nothing, twins, images=["c/1"])
 
 
 def test_truths_of_nothing_know_no_image_and_no_class() -> None:
     """A file that lists none says so; one that lists nothing leaves it open."""
     found = FOLDER / "detections.json"
-    nowhere = Truths(image=[], label=[], box=[], image_names={}, class_names={})
+    nowhere = Truths(image_ids=[], labels=[], boxes=[], image_names={}, class_names={})
     with pytest.raises(InputError, match=r"result 0: image 1 is not among those of the truths \(356 .*known: none\)"):
         boxscore.read_detections(found, nowhere)
-    classless = Truths(image=[], label=[], box=[], image_names=dict.fromkeys(range(1, 41), "a.jpg"), class_names={})
+    classless = Truths(
+        image_ids=[], labels=[], boxes=[], image_names=dict.fromkeys(range(1, 41), "a.jpg"), class_names={}
+    )
     with pytest.raises(InputError, match=r"result 0: class \d+ is not among those of the truths \(356 .*known: none\)"):
         boxscore.read_detections(found, classless)
-    assert len(boxscore.read_detections(found, Truths(image=[], label=[], box=[]))) == 356
+    assert len(boxscore.read_detections(found, Truths(image_ids=[], labels=[], boxes=[]))) == 356
 
 
 def yolo(folder: Path, names: list[str]) -> Path:
@@ -287,14 +301,16 @@ def test_files_beyond_memory_join_ids_to_names_or_refuse(tmp_path: Path) -> None
     """The same rule for Parquet files in pieces."""
     names = {0: "000003", 1: "000005", 2: "000010"}
     box = [[0.0, 0.0, 9.0 + place, 9.0] for place in range(3)]
-    named = Truths(image=[0, 1, 2], label=[0] * 3, box=box, image_names=names, class_names=["cat"], is_numbered=True)
+    named = Truths(
+        image_ids=[0, 1, 2], labels=[0] * 3, boxes=box, image_names=names, class_names=["cat"], _is_numbered=True
+    )
     rows = pa.table({"file_name": list(names.values()), "label": ["cat"] * 3, "box": box})
     pa.parquet.write_table(rows, tmp_path / "gt.parquet")
-    for images, is_fine in (([3, 5, 10], True), ([0, 1, 2], False)):
+    for images, is_valid in (([3, 5, 10], True), ([0, 1, 2], False)):
         found = pa.table({"image_id": images, "label": ["cat"] * 3, "box": box, "score": [0.9] * 3})
         pa.parquet.write_table(found, tmp_path / "dt.parquet")
         files = str(tmp_path / "dt.parquet"), str(tmp_path / "gt.parquet")
-        if is_fine:
+        if is_valid:
             detections = boxscore.read_detections(files[0], named, box_format="xyxy")
             expected = boxscore.evaluate(detections, named)["map"]
             assert evaluate_files(*files, memory=plenty(), box_format="xyxy")["map"] == expected == pytest.approx(1)

@@ -79,8 +79,8 @@ def test_other_formats_say_that_keypoints_are_lost(name: str, tmp_path: Path) ->
     dataset, results = scene()
     detections, truths = expected(dataset, results)
     named = boxscore.Truths(
-        image=truths.image,
-        label=truths.label,
+        image_ids=truths.image_ids,
+        labels=truths.labels,
         keypoints=truths.keypoints,
         class_names={0: "a", 1: "b"},
         image_names={image: f"{image}.jpg" for image in range(12)},
@@ -104,7 +104,7 @@ def test_masks_and_keypoints_are_both_kept(tmp_path: Path, capsys: Captured) -> 
     for suffix in (".json", ".csv", ".npz", ".parquet"):
         written = tmp_path / f"new{suffix}"
         assert main(["convert", str(path), str(written)]) == 0
-        masks = [np.asarray(boxscore.read_truths(each, iou_type="segm").mask.runs.area) for each in (path, written)]
+        masks = [np.asarray(boxscore.read_truths(each, iou_type="segm").masks.runs.area) for each in (path, written)]
         points = [
             np.asarray(boxscore.read_truths(each, iou_type="keypoints").keypoints.point) for each in (path, written)
         ]
@@ -137,8 +137,8 @@ def test_crowd_indices(tmp_path: Path, capsys: Captured) -> None:
 
 def test_areas_of_points_stay_beside_boxes(tmp_path: Path) -> None:
     """As those of YOLO's poses: tables keep them, and COCO's results have the areas of boxes."""
-    truths = boxscore.Truths(image=[1], label=[0], keypoints=[[[1, 2, 2], [5, 9, 2]]], class_names=["a"])
-    columns: dict[str, Any] = {"image": [1], "label": [0], "score": [0.5], "box": [[0, 0, 100, 100]]}
+    truths = boxscore.Truths(image_ids=[1], labels=[0], keypoints=[[[1, 2, 2], [5, 9, 2]]], class_names=["a"])
+    columns: dict[str, Any] = {"image_ids": [1], "labels": [0], "scores": [0.5], "boxes": [[0, 0, 100, 100]]}
     detections = boxscore.Detections(**columns, keypoints=[[[1, 2, 0.5], [5, 9, 0.5]]])
     write_truths(tmp_path / "there.csv", truths)
     for suffix in (".csv", ".npz", ".parquet"):
@@ -150,8 +150,8 @@ def test_areas_of_points_stay_beside_boxes(tmp_path: Path) -> None:
 
 def test_keypoints_alone_are_written_without_boxes(tmp_path: Path) -> None:
     """The areas of detections stay what they are."""
-    truths = boxscore.Truths(image=[1], label=[0], keypoints=[[[1, 2, 2], [5, 9, 2]]], class_names=["a"])
-    detections = boxscore.Detections(image=[1], label=[0], score=[0.5], keypoints=[[[1, 2], [5, 9]]], area=[7.0])
+    truths = boxscore.Truths(image_ids=[1], labels=[0], keypoints=[[[1, 2, 2], [5, 9, 2]]], class_names=["a"])
+    detections = boxscore.Detections(image_ids=[1], labels=[0], scores=[0.5], keypoints=[[[1, 2], [5, 9]]], area=[7.0])
     for suffix in (".csv", ".npz", ".parquet"):
         assert write_truths(tmp_path / f"there{suffix}", truths) == ()
         assert write_detections(tmp_path / f"found{suffix}", detections, truths) == ()

@@ -65,19 +65,25 @@ def scene(seed: int, *, has_polygons: bool = False) -> tuple[Detections, Truths]
     def columns(num: int) -> dict[str, Any]:
         images, mask = (outlines if has_polygons else blobs)(seed + num, num)
         box = mask.outer_boxes()
-        return {"image": images, "label": rng.choice([2, 4], num), "box": box, "box_format": "xyxy", "mask": mask}
+        return {
+            "image_ids": images,
+            "labels": rng.choice([2, 4], num),
+            "boxes": box,
+            "box_format": "xyxy",
+            "masks": mask,
+        }
 
     classes = {2: "cat", 4: "big dog"}
     truths = Truths(**columns(20), class_names=classes, image_names=NAMES, image_sizes=SIZES)
-    return Detections(**columns(30), score=rng.random(30)), truths
+    return Detections(**columns(30), scores=rng.random(30)), truths
 
 
 def rows_of(columns: Detections | Truths, truths: Truths) -> list[tuple[Any, ...]]:
     """The rows as image, class, mask and score, in an order of their own."""
     names, classes = truths.image_names or {}, truths.names_by_label or {}
-    score = columns.score.tolist() if isinstance(columns, Detections) else [0] * len(columns)
-    masks = [columns.mask.pixels(row).tobytes() for row in range(len(columns))]
-    keys = zip(columns.image.tolist(), columns.label.tolist(), masks, score, strict=True)
+    score = columns.scores.tolist() if isinstance(columns, Detections) else [0] * len(columns)
+    masks = [columns.masks.pixels(row).tobytes() for row in range(len(columns))]
+    keys = zip(columns.image_ids.tolist(), columns.labels.tolist(), masks, score, strict=True)
     return sorted((stem_of(names[image]), classes[label], mask, score) for image, label, mask, score in keys)
 
 
@@ -119,13 +125,13 @@ def test_polygons_are_kept_number_for_number(tmp_path: Path, name: str, file: st
     lost = losses(tmp_path / file, truths, format=name)
     assert "outline that is run lengths now" not in lost
     again = boxscore.read_truths(tmp_path / file, format=name, **KEPT)
-    before, after = truths.mask.polygons, again.mask.polygons
+    before, after = truths.masks.polygons, again.masks.polygons
     assert before is not None
     assert after is not None
 
     def kept(polygons: Any, columns: Truths) -> list[Any]:
         names = columns.image_names or {}
-        images = enumerate(columns.image.tolist())
+        images = enumerate(columns.image_ids.tolist())
         return sorted((names[image], [part.tolist() for part in polygons[row]]) for row, image in images)
 
     assert kept(before, truths) == kept(after, again)
@@ -156,8 +162,8 @@ def test_yolo_has_one_polygon_per_line(tmp_path: Path) -> None:
     two = [[0.0, 0, 4, 0, 4, 4, 0, 4], [8.0, 0, 12, 0, 12, 4, 8, 4]]
     overlapping = [[0.0, 0, 4, 0, 4, 4, 0, 4], [2.0, 0, 12, 0, 12, 4, 2, 4]]
     mask = Masks.from_polygons([two, overlapping], (8, 16), keep=True)
-    columns: dict[str, Any] = {"image": [0, 0], "label": [0, 0], "image_names": {0: "a.jpg"}}
-    truths = Truths(**columns, mask=mask, class_names=["cat"], image_sizes={0: (16, 8)})
+    columns: dict[str, Any] = {"image_ids": [0, 0], "labels": [0, 0], "image_names": {0: "a.jpg"}}
+    truths = Truths(**columns, masks=mask, class_names=["cat"], image_sizes={0: (16, 8)})
     lost = losses(tmp_path / "t", truths, format="yolo")
     assert lost == {"division of a mask into polygons": 1, "outline of overlapping polygons that is traced now": 1}
     lines = (tmp_path / "t" / "labels" / "a.txt").read_text().splitlines()
@@ -172,14 +178,14 @@ def test_yolo_has_one_polygon_per_line(tmp_path: Path) -> None:
 def test_yolo_tells_which_boxes_are_lost(tmp_path: Path) -> None:
     """A line has no box: it is the one around the polygon."""
     mask = Masks.from_pixels(np.ones((1, 8, 16), bool))
-    columns: dict[str, Any] = {"image": [0], "label": [0], "image_names": {0: "a"}, "image_sizes": {0: (16, 8)}}
+    columns: dict[str, Any] = {"image_ids": [0], "labels": [0], "image_names": {0: "a"}, "image_sizes": {0: (16, 8)}}
     same, other = ([[0, 0, 16, 8]], [[1, 0, 16, 8]])
-    assert losses(tmp_path / "a", Truths(**columns, box=same, mask=mask), format="yolo") == {}
-    lost = losses(tmp_path / "b", Truths(**columns, box=other, mask=mask), format="yolo")
+    assert losses(tmp_path / "a", Truths(**columns, boxes=same, masks=mask), format="yolo") == {}
+    lost = losses(tmp_path / "b", Truths(**columns, boxes=other, masks=mask), format="yolo")
     assert lost == {"box that is not the one around its polygons": 1}
-    small = Truths(**columns | {"image_sizes": {0: (17, 8)}}, mask=mask)
+    small = Truths(**columns | {"image_sizes": {0: (17, 8)}}, masks=mask)
     assert losses(tmp_path / "c", small, format="yolo") == {"exact shape of a mask": 1}
-    unknown = Truths(**columns | {"image_sizes": None}, mask=mask)
+    unknown = Truths(**columns | {"image_sizes": None}, masks=mask)
     refused(
         lambda: boxscore.write_truths(tmp_path / "d", unknown, format="yolo"),
         "image 0: polygons are written as fractions of its size, and `image_sizes` has none for it",
@@ -197,10 +203,10 @@ def yolo(folder: Path, lines: str, more: str = "") -> Truths:
 def test_yolo_polygons_are_read_as_masks(tmp_path: Path) -> None:
     """In pixels of the image, with the box around them."""
     truths = yolo(tmp_path, "1 0.1 0.2 0.3 0.2 0.3 0.6\n\n0 0 0 0.5 0 0.5 0.5 0 0.5\n")
-    assert truths.label.tolist() == [1, 0]
-    np.testing.assert_allclose(truths.box, [[40, 40, 40, 40], [50, 25, 100, 50]], rtol=1e-12)
-    assert truths.mask.runs.area[1] == 100 * 50
-    polygons = truths.mask.polygons
+    assert truths.labels.tolist() == [1, 0]
+    np.testing.assert_allclose(truths.boxes, [[40, 40, 40, 40], [50, 25, 100, 50]], rtol=1e-12)
+    assert truths.masks.runs.area[1] == 100 * 50
+    polygons = truths.masks.polygons
     assert polygons is not None
     np.testing.assert_allclose(polygons[0][0], [20, 20, 60, 20, 60, 60], rtol=1e-12)
 
@@ -227,8 +233,8 @@ def test_yolo_results_have_the_confidence_behind_the_polygon(tmp_path: Path) -> 
     truths = yolo(tmp_path / "gt", "0 .1 .2 .3 .2 .3 .6\n")
     write(tmp_path / "dt" / "a.txt", "0 0 0 0.5 0 0.5 0.5 0 0.5 0.75\n1 .1 .2 .3 .2 .3 .6 0.5\n")
     found = boxscore.read_detections(tmp_path / "dt", truths, **BOTH)
-    assert found.score.tolist() == [0.75, 0.5]
-    assert found.mask.runs.area[0] == 5000
+    assert found.scores.tolist() == [0.75, 0.5]
+    assert found.masks.runs.area[0] == 5000
     for line, message in (
         (
             "0 .5 .5 .2 .2 .9",
@@ -243,7 +249,7 @@ def test_yolo_results_have_the_confidence_behind_the_polygon(tmp_path: Path) -> 
 def test_cvat_writes_polygons_and_masks(tmp_path: Path) -> None:
     """One outline without holes is a polygon; parts and holes are a mask; boxes are boxes."""
     mask = Masks.from_pixels([np.eye(3, 4, k=1, dtype=bool)[:1], np.eye(2, 4, dtype=bool)[:2]])
-    truths = Truths(image=[5, 6], label=[0, 0], mask=mask, class_names=["a & b"], image_names={5: "x<y>", 6: "b"})
+    truths = Truths(image_ids=[5, 6], labels=[0, 0], masks=mask, class_names=["a & b"], image_names={5: "x<y>", 6: "b"})
     assert losses(tmp_path / "t.xml", truths, format="cvat") == {}
     lines = [line.strip() for line in (tmp_path / "t.xml").read_text().splitlines() if "label=" in line]
     shared = 'label="a &amp; b" source="file" occluded="0"'
@@ -254,7 +260,7 @@ def test_cvat_writes_polygons_and_masks(tmp_path: Path) -> None:
     again = boxscore.read_truths(tmp_path / "t.xml", **BOTH)
     assert again.image_names == {5: "x<y>", 6: "b"}
     assert again.image_sizes == {5: (4, 1), 6: (4, 2)}
-    plain = Truths(image=[5], label=[0], box=[[0.1, 0, 3, 1]], class_names=["a"], image_names={5: "x"})
+    plain = Truths(image_ids=[5], labels=[0], boxes=[[0.1, 0, 3, 1]], class_names=["a"], image_names={5: "x"})
     assert losses(tmp_path / "b.xml", plain, format="cvat") == {}
     box = '<box label="a" source="file" occluded="0" xtl="0.1" ytl="0" xbr="3" ybr="1" z_order="0"/>'
     assert box in (tmp_path / "b.xml").read_text()
@@ -263,27 +269,27 @@ def test_cvat_writes_polygons_and_masks(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["bad\x07", " outer"])
 def test_names_that_cvat_can_not_hold(tmp_path: Path, name: str) -> None:
     """Control characters, and spaces that readers strip."""
-    truths = Truths(image=[0], label=[0], box=[[0, 0, 1, 1]], class_names=[name])
+    truths = Truths(image_ids=[0], labels=[0], boxes=[[0, 0, 1, 1]], class_names=[name])
     refused(lambda: boxscore.write_truths(tmp_path / "t", truths, format="cvat"), "class 0 must have a name without")
-    twins = Truths(image=[0], label=[0], box=[[0, 0, 1, 1]], class_names=["a", "a"])
+    twins = Truths(image_ids=[0], labels=[0], boxes=[[0, 0, 1, 1]], class_names=["a", "a"])
     refused(lambda: boxscore.write_truths(tmp_path / "t", twins, format="cvat"), "classes 0 and 1 have the same name")
 
 
 def test_cells_of_run_lengths_and_polygons(tmp_path: Path) -> None:
     """Both in one column; without columns of boxes, the boxes are those around the masks."""
     truths = boxscore.read_truths(write(tmp_path / "t.tsv", MASKED_TABLE), **KEPT)
-    assert truths.mask.runs.area[0] == 23 * 15
-    assert truths.box[0].tolist() == [7, 5, 23, 15]
+    assert truths.masks.runs.area[0] == 23 * 15
+    assert truths.boxes[0].tolist() == [7, 5, 23, 15]
     assert truths.box_format == "xywh"
-    polygons = truths.mask.polygons
+    polygons = truths.masks.polygons
     assert polygons is not None
     assert [part.tolist() for part in polygons[1]] == [[1, 2, 30.5, 4, 5, 60]]
     alone = write(tmp_path / "p.csv", 'image,label,mask\na,cat,"[[1, 2, 30.5, 4, 5, 60]]"\n')
     around = boxscore.read_truths(alone, sizes={"a": (90, 80)}, **BOTH)
-    assert around.box.tolist() == [[1, 2, 30.5, 60]]
-    assert around.mask.runs.sizes.tolist() == [[80, 90]]
+    assert around.boxes.tolist() == [[1, 2, 30.5, 60]]
+    assert around.masks.runs.sizes.tolist() == [[80, 90]]
     boxes = boxscore.read_truths(write(tmp_path / "b.csv", "image,label,x1,y1,x2,y2,mask\na,cat,1,2,3,4,nonsense\n"))
-    assert boxes.box.tolist() == [[1, 2, 3, 4]]
+    assert boxes.boxes.tolist() == [[1, 2, 3, 4]]
 
 
 @pytest.mark.parametrize(
@@ -321,7 +327,7 @@ def test_polygons_beside_run_lengths_need_a_size(tmp_path: Path) -> None:
 def test_a_cell_has_a_limit(tmp_path: Path) -> None:
     """Readers of delimited files have it, so what is longer is refused when it is written."""
     noise = np.random.default_rng(0).random((1, 600, 600)) < 0.5
-    truths = Truths(image=[0], label=[0], mask=Masks.from_pixels(noise))
+    truths = Truths(image_ids=[0], labels=[0], masks=Masks.from_pixels(noise))
     refused(lambda: boxscore.write_truths(tmp_path / "t.csv", truths), "mask 0 has ")
     assert losses(tmp_path / "t.npz", truths) == {}
 
@@ -365,7 +371,7 @@ def test_a_row_without_a_class_needs_no_mask(tmp_path: Path) -> None:
     refused(lambda: boxscore.read_truths(tmp_path / "t.parquet", **BOTH), "t.parquet: row 1: `mask` must not be null")
     text = pa.table({"image": ["a"], "class": ["cat"], "segmentation": [json.dumps(RLE)]})
     pyarrow.parquet.write_table(text, tmp_path / "t.parquet")
-    assert boxscore.read_truths(tmp_path / "t.parquet", **BOTH).mask.rle() == [RLE]
+    assert boxscore.read_truths(tmp_path / "t.parquet", **BOTH).masks.rle() == [RLE]
 
 
 def converted(capsys: Captured, *arguments: Path | str) -> tuple[str, list[str]]:
@@ -434,7 +440,7 @@ def test_convert_of_some_masks_gives_boxes_and_a_warning(tmp_path: Path, capsys:
         _, warnings = converted(capsys, path, tmp_path / "out.json", "--overwrite")
         (warning,) = warnings
         where = f"{path}: annotation 1 (id 2): `segmentation` "
-        assert warning.startswith(f"masks are left out, as not every row has a valid one: {where}{rule}")
+        assert warning.startswith(f"masks are left out, as not every row has valid ones: {where}{rule}")
         assert "segmentation" not in (tmp_path / "out.json").read_text()
     write(tmp_path / "labels" / "a.txt", "0 .1 .2 .3 .2 .3 .6\n0 .5 .5 .2 .2\n")
     write(tmp_path / "images" / "a.png", PNG)

@@ -33,7 +33,7 @@ def scene(seed: int = 3) -> tuple[Detections, Truths]:
     detections, truths = random_oriented(seed)
 
     def corners(columns: Any) -> OrientedBoxes:
-        return OrientedBoxes(box=np.round(columns.oriented_boxes.corners() * 8) / 8)
+        return OrientedBoxes(boxes=np.round(columns.oriented_boxes.corners() * 8) / 8)
 
     images = {image: f"P{image:04}" for image in range(8)}
     named = replace(
@@ -64,8 +64,8 @@ def test_every_format_keeps_every_digit(name: str, tmp_path: Path) -> None:
     there = boxscore.read_truths(paths[0], iou_type="obb")
     found = boxscore.read_detections(paths[1], there, iou_type="obb")
     expected = replace(truths, ignore=None) if name == "yolo" else truths  # which has no flags
-    assert sorted(there.oriented_boxes.box.tolist()) == sorted(truths.oriented_boxes.box.tolist())
-    assert sorted(found.oriented_boxes.box.tolist()) == sorted(detections.oriented_boxes.box.tolist())
+    assert sorted(there.oriented_boxes.boxes.tolist()) == sorted(truths.oriented_boxes.boxes.tolist())
+    assert sorted(found.oriented_boxes.boxes.tolist()) == sorted(detections.oriented_boxes.boxes.tolist())
     np.testing.assert_allclose(
         list(boxscore.evaluate(found, there).values()),
         list(boxscore.evaluate(detections, expected).values()),
@@ -108,11 +108,11 @@ class TestCommand:
         table(capsys, "convert", truths, tmp_path / "dota", "--to", "dota")
         table(capsys, "convert", found, tmp_path / "results", "--to", "dota", "--truths", truths)
         there = boxscore.read_truths(tmp_path / "dota", iou_type="obb")
-        assert sorted(there.oriented_boxes.box.tolist()) == sorted(scene()[1].oriented_boxes.box.tolist())
+        assert sorted(there.oriented_boxes.boxes.tolist()) == sorted(scene()[1].oriented_boxes.boxes.tolist())
         assert table(capsys, "eval", tmp_path / "dota", tmp_path / "results").startswith("coco obb: 3 classes")
         table(capsys, "convert", tmp_path / "dota", tmp_path / "again.json")
         again = boxscore.read_truths(tmp_path / "again.json", iou_type="obb")
-        assert sorted(again.oriented_boxes.box.tolist()) == sorted(there.oriented_boxes.box.tolist())
+        assert sorted(again.oriented_boxes.boxes.tolist()) == sorted(there.oriented_boxes.boxes.tolist())
 
     def test_check(self, tmp_path: Path, capsys: Any) -> None:
         """A valid folder has no error; an invalid box has its line."""
@@ -146,12 +146,12 @@ class TestCommand:
         )
         box[:, 2] *= 5
         box[:, 4] = random.uniform(0.3, 1.2, 60)
-        columns: dict[str, Any] = {"image": np.arange(60) // 10, "label": np.zeros(60, np.int64)}
+        columns: dict[str, Any] = {"image_ids": np.arange(60) // 10, "labels": np.zeros(60, np.int64)}
         names: dict[str, Any] = {"class_names": ["ship"], "image_names": {image: f"P{image}" for image in range(6)}}
-        truths = Truths(**columns, **names, box=box, box_format="cxcywha:radians")
+        truths = Truths(**columns, **names, boxes=box, box_format="cxcywha:radians")
         boxscore.write_truths(tmp_path / "truths", truths, format="dota")
         for name, other in (("right", box), ("wrong", change(box))):
-            found = Detections(**columns, score=np.linspace(0, 1, 60), box=other, box_format="cxcywha:radians")
+            found = Detections(**columns, scores=np.linspace(0, 1, 60), boxes=other, box_format="cxcywha:radians")
             boxscore.write_detections(tmp_path / name, found, truths, format="dota")
         main(["check", str(tmp_path / "truths"), str(tmp_path / "right")])
         assert "only if" not in capsys.readouterr().out
@@ -225,7 +225,7 @@ class TestDota:
 
     def test_upright_boxes_are_written_as_corners(self, tmp_path: Path) -> None:
         """So that any detector can be compared on DOTA."""
-        truths = Truths(image=[0], label=[0], box=[[1, 2, 5, 9]], class_names=["ship"], image_names={0: "P1"})
+        truths = Truths(image_ids=[0], labels=[0], boxes=[[1, 2, 5, 9]], class_names=["ship"], image_names={0: "P1"})
         boxscore.write_truths(tmp_path / "dota", truths, format="dota")
         assert (tmp_path / "dota" / "labelTxt" / "P1.txt").read_text() == "1 2 5 2 5 9 1 9 ship 0\n"
 
@@ -246,13 +246,13 @@ def test_coco_gives_the_numbers_of_hotcoco(seed: int, tmp_path: Path) -> None:
     hotcoco = pytest.importorskip("hotcoco")
     detections, truths = random_oriented(seed, num_images=20)
     score = np.random.default_rng(seed).permutation(len(detections)) / len(detections)  # no ties
-    detections, truths = replace(detections, score=score), replace(truths, ignore=None)
+    detections, truths = replace(detections, scores=score), replace(truths, ignore=None)
 
     def rows(columns: Any) -> list[dict[str, Any]]:
         return [
             {"image_id": image, "category_id": label, "obb": box, "bbox": [0, 0, *box[2:4]], "area": box[2] * box[3]}
             for image, label, box in zip(
-                columns.image.tolist(), columns.label.tolist(), columns.oriented_boxes.box.tolist(), strict=True
+                columns.image_ids.tolist(), columns.labels.tolist(), columns.oriented_boxes.boxes.tolist(), strict=True
             )
         ]
 
@@ -285,7 +285,7 @@ def test_however_a_file_is_cut_it_is_read_alike(tmp_path: Path) -> None:
     for annotation, box in zip(turned["annotations"], truths.oriented_boxes.rectangles().tolist(), strict=True):
         annotation["bbox"] = box
     for text, shapes, expected in (
-        (content, _compiled.CocoShapes.corners, truths.oriented_boxes.box),
+        (content, _compiled.CocoShapes.corners, truths.oriented_boxes.boxes),
         (json.dumps(turned).encode(), _compiled.CocoShapes.turned_boxes, truths.oriented_boxes.rectangles()),
     ):
         for threads, size in ((1, 1), (2, 7), (3, 64), (2, 1 << 18)):
@@ -299,7 +299,7 @@ class TestOtherFormats:
     def test_angles_in_tables_and_coco(self, box_format: Any, tmp_path: Path) -> None:
         """Columns cx, cy, w, h, angle; a list of five; a `bbox` of five numbers."""
         box = [[50.0, 40.0, 30.0, 10.0, 0.5], [90.0, 40.0, 30.0, 10.0, -1.2]]
-        expected = OrientedBoxes(box=box, box_format=box_format).corners()
+        expected = OrientedBoxes(boxes=box, box_format=box_format).corners()
         rows = "".join(f"1,ship,{','.join(map(str, each))}\n" for each in box)
         (tmp_path / "columns.csv").write_text(f"image_id,class,cx,cy,w,h,angle\n{rows}")
         lists = "".join(f'1,ship,"{each}"\n' for each in box)
@@ -346,7 +346,7 @@ class TestOtherFormats:
     def test_upright_boxes_have_no_angle(self, tmp_path: Path) -> None:
         """Tables and folders of upright boxes can't be evaluated as oriented ones."""
         (tmp_path / "table.csv").write_text("image_id,class,x,y,w,h\n1,ship,5,5,2,2\n")
-        with pytest.raises(InputError, match=r"must have oriented boxes for `iou_type` obb; .* has upright boxes"):
+        with pytest.raises(InputError, match=r"must have oriented boxes for `iou_type` obb; the file has none"):
             boxscore.read_truths(tmp_path / "table.csv", iou_type="obb")
         (tmp_path / "labels").mkdir()
         (tmp_path / "labels" / "a.txt").write_text("0 0.5 0.5 0.1 0.1\n")
@@ -366,4 +366,4 @@ class TestOtherFormats:
 def found_as_truths(found: Detections) -> Truths:
     """The same boxes as truths."""
     names = {"class_names": {1: "ship"}, "image_names": {1: "1"}}
-    return Truths(image=found.image, label=found.label, geometry=found.geometry, **names)  # type: ignore[arg-type]
+    return Truths(image_ids=found.image_ids, labels=found.labels, geometry=found.geometry, **names)  # type: ignore[arg-type]

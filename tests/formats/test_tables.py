@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import boxscore
+from boxscore.data.image_facts import ImageFacts
 from tests.support.small_files import rows_of, write
 
 
@@ -44,8 +45,8 @@ def test_ids_in_tables_are_numbers_only_if_they_look_like_it(tmp_path: Path) -> 
     """7 is an id, 007 is a name."""
     text = "image,label,x1,y1,x2,y2\n{},3,1,2,3,4\n"
     truths = boxscore.read_truths(write(tmp_path / "t.csv", text.format("7")))
-    assert truths.image.tolist() == [7]
-    assert truths.label.tolist() == [3]
+    assert truths.image_ids.tolist() == [7]
+    assert truths.labels.tolist() == [3]
     truths = boxscore.read_truths(write(tmp_path / "t.csv", text.format("007")))
     assert truths.image_names == {0: "007"}
 
@@ -56,7 +57,7 @@ def test_a_box_in_one_column_needs_its_format(tmp_path: Path) -> None:
     with pytest.raises(boxscore.InputError, match="column `bbox` has four numbers; give their format as `box_format`"):
         boxscore.read_truths(path)
     truths = boxscore.read_truths(path, box_format="xywh")
-    assert (truths.box.tolist(), truths.box_format) == ([[1, 2, 3, 4]], "xywh")
+    assert (truths.boxes.tolist(), truths.box_format) == ([[1, 2, 3, 4]], "xywh")
 
 
 def test_a_size_of_0_in_a_table_is_none(tmp_path: Path) -> None:
@@ -65,6 +66,22 @@ def test_a_size_of_0_in_a_table_is_none(tmp_path: Path) -> None:
     rows = ["a,1,1,1,2,2,640,480", "b,1,1,1,2,2,0,0"]
     path.write_text("\n".join(["image,label,x1,y1,x2,y2,image_width,image_height", *rows]))
     assert boxscore.read_truths(path).image_sizes == {0: (640, 480)}
+
+
+def test_two_sizes_of_one_image_are_refused(tmp_path: Path) -> None:
+    """In memory and beyond it; none of them can be the right one in silence."""
+    path = tmp_path / "truths.csv"
+    rows = ["7,1,1,1,2,2,640,480", "7,1,1,1,2,2,0,0", "7,1,1,1,2,2,640,427"]
+    path.write_text("\n".join(["image,label,x1,y1,x2,y2,image_width,image_height", *rows]))
+    message = "line 4: `image_width` and `image_height` must be one size for each image; got 640 x 427, but 640 x 480"
+    with pytest.raises(boxscore.InputError, match=message):
+        boxscore.read_truths(path)
+    unknown = np.full(3, np.nan)
+    sizes = {"width": np.array([640, np.nan, 640]), "height": np.array([480, np.nan, 427])}
+    facts = ImageFacts(image=np.full(3, 7), crowd_index=unknown, **sizes)
+    message = "`image_width` and `image_height` of image 7 must be one size; got 640 x 480 and 640 x 427"
+    with pytest.raises(boxscore.InputError, match=f"^{message}$"):
+        facts.completed(boxscore.Truths(image_ids=[7], labels=[1], boxes=[[1, 1, 2, 2]]))
 
 
 def test_npz_with_a_box_column_and_names(tmp_path: Path) -> None:
@@ -99,12 +116,12 @@ def test_parquet_and_arrow(tmp_path: Path, name: str) -> None:
 
 
 FACTS = boxscore.Truths(
-    image=[7, 7, 9, 7],
-    label=[1, 2, 1, 3],
-    box=[[0, 0, 9, 9], [1, 2, 5, 6], [0, 0, 3, 3], [2, 2, 8, 8]],
+    image_ids=[7, 7, 9, 7],
+    labels=[1, 2, 1, 3],
+    boxes=[[0, 0, 9, 9], [1, 2, 5, 6], [0, 0, 3, 3], [2, 2, 8, 8]],
     box_format="xyxy",
     kind=[0, 1, 2, 3],
-    coverage=boxscore.data.Coverage(image=[7, 7, 9, 4, 5], label=[1, 3, 2, 2, 3], is_exhaustive=[1, 0, 1, 0, 1]),
+    coverage=boxscore.data.Coverage(image_ids=[7, 7, 9, 4, 5], labels=[1, 3, 2, 2, 3], is_exhaustive=[1, 0, 1, 0, 1]),
     class_names={1: "a", 2: "b", 3: "c", 4: "no truths"},
     class_groups={1: "rare", 2: "common", 3: "frequent", 4: "rare"},
     image_names={4: "4.jpg", 5: "5.jpg", 7: "7.jpg", 9: "9.jpg"},
@@ -116,7 +133,7 @@ FACTS = boxscore.Truths(
 
 def pairs_of(coverage: Any) -> set[tuple[int, int, bool]]:
     """The rows of a coverage."""
-    return {*zip(*(getattr(coverage, name).tolist() for name in ("image", "label", "is_exhaustive")), strict=True)}
+    return {*zip(*(getattr(coverage, name).tolist() for name in ("image_ids", "labels", "is_exhaustive")), strict=True)}
 
 
 @pytest.mark.parametrize("name", ["t.parquet", "t.arrow"])
@@ -127,7 +144,7 @@ def test_parquet_keeps_all_that_decides_numbers(tmp_path: Path, name: str, is_na
     truths = FACTS if is_named else replace(FACTS, image_names=None, class_names=None)
     assert boxscore.write_truths(tmp_path / name, truths) == ()
     read = boxscore.read_truths(tmp_path / name)
-    for column in ("image", "label", "box", "kind"):
+    for column in ("image_ids", "labels", "boxes", "kind"):
         assert np.array_equal(getattr(read, column), getattr(truths, column)), column
     assert pairs_of(read.coverage) == pairs_of(truths.coverage)
     for fact in ("class_names", "class_groups", "image_sizes", "crowd_index"):
@@ -166,6 +183,7 @@ def test_facts_of_images_and_classes_in_a_csv(tmp_path: Path) -> None:
         ("neg_category_ids", ["[1]", "[0.5]"], "line 3: `neg_category_ids` must be a list of classes, by id or name"),
         ("not_exhaustive_category_ids", ["[1]", ""], "must have the column neg_category_ids, since it has not_exhaust"),
         ("class_group", ["rare", "common"], "line 3: class 1 must have one `class_group`; got 'rare' and 'common'"),
+        ("crowd_index", ["", "dense"], "line 3: `crowd_index` must be a number; got 'dense'"),
         ("crowd_index", ["0.5", "0.6"], "`crowd_index` of image 7 must be one number; got 0.5 and 0.6"),
     ],
 )

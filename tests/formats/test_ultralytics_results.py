@@ -31,9 +31,9 @@ def results_of(path: str, rows: Any = BOX, **more: Any) -> Any:
 def coco_truths(**more: Any) -> Truths:
     """Truths with ids and names of their own."""
     return Truths(
-        image=[7, 9],
-        label=[17, 18],
-        box=[[10, 10, 50, 40], [20, 5, 60, 30]],
+        image_ids=[7, 9],
+        labels=[17, 18],
+        boxes=[[10, 10, 50, 40], [20, 5, 60, 30]],
         class_names={17: "cat", 18: "dog", 44: "bird"},
         image_names={7: "street/a.jpg", 9: "b.jpg", 11: "c.jpg"},
         **more,
@@ -44,10 +44,10 @@ def test_images_and_classes_are_joined_by_name() -> None:
     """The file name of `path`, whatever its folder; a stream is as good as a list."""
     stream = (results_of(path) for path in ("/data/val/b.jpg", "/data/val/a.jpg"))
     found = boxscore.formats.from_ultralytics(stream, coco_truths())
-    assert found.image.tolist() == [9, 9, 7, 7]
-    assert found.label.tolist() == [17, 18, 17, 18]
-    assert found.box.tolist() == [row[:4] for row in BOX] * 2
-    assert np.array_equal(found.score, np.array([0.9, 0.8, 0.9, 0.8], np.float32))
+    assert found.image_ids.tolist() == [9, 9, 7, 7]
+    assert found.labels.tolist() == [17, 18, 17, 18]
+    assert found.boxes.tolist() == [row[:4] for row in BOX] * 2
+    assert np.array_equal(found.scores, np.array([0.9, 0.8, 0.9, 0.8], np.float32))
 
 
 def test_without_truths_images_are_their_file_names() -> None:
@@ -55,10 +55,10 @@ def test_without_truths_images_are_their_file_names() -> None:
     found = boxscore.formats.from_ultralytics([results_of("x/a.jpg"), results_of("x/b.jpg", [])])
     target = {"boxes": [BOX[0][:4]], "labels": [1]}
     truths = Truths.from_images([target, target], image_ids=["a.jpg", "b.jpg"])
-    assert found.label.tolist() == [1, 0]
+    assert found.labels.tolist() == [1, 0]
     assert boxscore.evaluate(found, truths)["mar_100"] == 0.5
     same_names = boxscore.formats.from_ultralytics([results_of("x/a.jpg"), results_of("y/a.jpg")])
-    assert len({*same_names.image.tolist()}) == 2
+    assert len({*same_names.image_ids.tolist()}) == 2
 
 
 def test_results_are_preds_of_the_metric() -> None:
@@ -83,15 +83,15 @@ def test_masks_poses_and_oriented_boxes_are_read() -> None:
     found = boxscore.formats.from_ultralytics(
         [results_of("a.jpg", masks=masks), results_of("b.jpg", [])], iou_type=("bbox", "segm")
     )
-    assert found.mask.runs.area.tolist() == [200, 200]
+    assert found.masks.runs.area.tolist() == [200, 200]
     poses = boxscore.formats.from_ultralytics([results_of("a.jpg", keypoints=points)], iou_type="keypoints").keypoints
     assert np.array_equal(poses.arrays[0], points[..., :2].numpy())
     turned = torch.tensor([[30.0, 30.0, 20.0, 10.0, 0.5, 0.9, 1.0]])
     oriented = boxscore.formats.from_ultralytics([results_of("a.jpg", None, obb=turned)])
     assert oriented.iou_types() == ["obb", "probiou"]
-    assert np.array_equal(oriented.oriented_boxes.box, turned[:, :5].numpy())
+    assert np.array_equal(oriented.oriented_boxes.boxes, turned[:, :5].numpy())
     corners = Detections.from_images([results_of("a.jpg", None, obb=turned)], iou_type="obb", box_format="xyxyxyxy")
-    assert corners.oriented_boxes.box.shape == (1, 8)
+    assert corners.oriented_boxes.boxes.shape == (1, 8)
 
 
 def test_masks_of_the_networks_size_are_refused() -> None:
@@ -104,6 +104,16 @@ def test_masks_of_the_networks_size_are_refused() -> None:
     )
     with pytest.raises(InputError, match=rule):
         boxscore.formats.from_ultralytics([result], iou_type="segm")
+
+
+def test_results_of_models_with_other_classes_are_refused() -> None:
+    """A label means the class of its model; the names of the first can't be those of all."""
+    results = [results_of("a.jpg"), results_of("b.jpg")]
+    results[1].names = {0: "cat", 1: "dog"}
+    rule = "`results` must be from one model, with the same class `names`; those at 1 are not those at 0"
+    for truths in (None, coco_truths()):
+        with pytest.raises(InputError, match=f"^{rule}$"):
+            boxscore.formats.from_ultralytics(results, truths)
 
 
 @pytest.mark.parametrize(
@@ -132,7 +142,7 @@ def test_unmatched_detections_may_be_left_out() -> None:
         found = boxscore.formats.from_ultralytics(
             [results_of("z.jpg"), results_of("a.jpg")], coco_truths(), unmatched="warn"
         )
-    assert found.image.tolist() == [7, 7]
+    assert found.image_ids.tolist() == [7, 7]
 
 
 COCO_80 = {label: str(label) for label in range(80)}
@@ -185,14 +195,29 @@ def test_other_results_keep_their_ids(tmp_path: Path) -> None:
     plain = {key: value for key, value in ROW.items() if key != "file_name"}
     for row, mapping, label in ((ROW, None, 0), (plain, None, 1), (ROW, "1:1", 1)):
         path.write_text(json.dumps([row]))
-        assert boxscore.read_detections(path, truths, map_classes=mapping).label.tolist() == [label]
+        assert boxscore.read_detections(path, truths, map_classes=mapping).labels.tolist() == [label]
 
 
 def test_an_oriented_box_that_is_invalid_is_named(tmp_path: Path) -> None:
     """By its index in the file."""
     path = tmp_path / "predictions.json"
     row = {**ROW, "rbox": [5, 5, 4, 2, 0.1], "poly": [1, 1, 9, 1, 9, 9, 1, 9]}
-    path.write_text(json.dumps([row, {**row, "poly": [1, 2]}]))
-    truths = Truths(image=[0], label=[0], box=[[5, 5, 4, 2, 0]], box_format="cxcywha:radians", image_names={0: "a"})
-    with pytest.raises(InputError, match=r"result 1 must have `image_id`, `category_id`, `score` and `poly`, as Ultra"):
+    truths = Truths(
+        image_ids=[0], labels=[0], boxes=[[5, 5, 4, 2, 0]], box_format="cxcywha:radians", image_names={0: "a"}
+    )
+    for changes in (
+        {"poly": [1, 2]},
+        {"poly": [10**400] * 8},
+        {"score": 10**400},
+        {"category_id": 1e999},
+        {"category_id": 10**30},
+        {"image_id": 10**30},
+        {"image_id": [7]},
+    ):
+        path.write_text(json.dumps([row, {**row, **changes}]))
+        rule = r"result 1 must have `image_id`, `category_id`, `score` and `poly`, as Ultra"
+        with pytest.raises(InputError, match=rule):
+            boxscore.read_detections(path, truths, iou_type="obb")
+    path.write_text(json.dumps([row])[:-1] + ", " + "[" * 100_000)
+    with pytest.raises(InputError, match=r"predictions.json: not JSON: maximum recursion depth exceeded"):
         boxscore.read_detections(path, truths, iou_type="obb")

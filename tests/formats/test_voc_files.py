@@ -130,7 +130,7 @@ def test_a_space_that_does_not_break_is_no_part_of_a_number(tmp_path: Path) -> N
     """U+00A0 after a corner and after a flag."""
     text = FILE.replace("195", "195\u00a0").replace("<difficult>1", "<difficult>1\u00a0")
     truths = boxscore.read_truths(write(tmp_path / "v" / "a.xml", text).parent)
-    assert truths.box.tolist() == [[48, 24.5, 195, 71]] * 2
+    assert truths.boxes.tolist() == [[48, 24.5, 195, 71]] * 2
     assert np.asarray(truths.ignore).tolist() == [True, False]
 
 
@@ -158,7 +158,7 @@ def test_file_names_with_many_marks_take_no_time(tmp_path: Path) -> None:
         archive.writestr("comp4_det_test_dog.txt", "a 0.5 1 2 3 4")
     code = "import sys; from boxscore.formats import detect; detect(sys.argv[1], 'detections')"
     subprocess.run([sys.executable, "-c", code, str(tmp_path / "r.zip")], check=True, timeout=60)
-    truths = boxscore.Truths(image=[0], label=[0], box=[[0, 0, 9, 9]], image_names={0: "a"}, class_names=["dog"])
+    truths = boxscore.Truths(image_ids=[0], labels=[0], boxes=[[0, 0, 9, 9]], image_names={0: "a"}, class_names=["dog"])
     with pytest.raises(InputError, match=r"the file name must be comp\*_det_SET_CLASS.txt; got 'comp4_det__det_"):
         boxscore.read_detections(tmp_path / "r.zip", truths)
 
@@ -249,7 +249,7 @@ def test_real_voc_data_reads_as_a_folder_as_it_does_as_a_zip(tmp_path: Path) -> 
     first, second = boxscore.read_truths(path), boxscore.read_truths(tmp_path)
     assert len(first) == len(second) == 14_976
     assert int(np.asarray(first.ignore).sum()) == 2_944
-    assert np.array_equal(first.box, second.box)
+    assert np.array_equal(first.boxes, second.boxes)
     assert first.image_names == second.image_names
     assert len(first.image_sizes or {}) == 4_952
     listed = boxscore.read_truths(path, images=shared_data("voc2007/ImageSets/Main/test.txt"))

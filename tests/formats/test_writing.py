@@ -35,9 +35,9 @@ def scene(seed: int, box_format: Any) -> tuple[Detections, Truths]:
         if box_format == "xyxy":
             box[:, 2:] += box[:, :2]
         return {
-            "image": rng.choice([3, 7, 8], count),
-            "label": rng.choice([2, 4, 9], count),
-            "box": box,
+            "image_ids": rng.choice([3, 7, 8], count),
+            "labels": rng.choice([2, 4, 9], count),
+            "boxes": box,
             "box_format": box_format,
         }
 
@@ -49,7 +49,7 @@ def scene(seed: int, box_format: Any) -> tuple[Detections, Truths]:
         image_names=names,
         image_sizes=sizes,
     )
-    return Detections(**columns(50), score=rng.random(50)), truths
+    return Detections(**columns(50), scores=rng.random(50)), truths
 
 
 def same_bits(first: Any, second: Any) -> bool:
@@ -67,7 +67,7 @@ def test_files_hold_everything(tmp_path: Path, name: str, seed: int) -> None:
     detections, truths = scene(seed, "xywh")
     lost = boxscore.write_truths(tmp_path / name, truths)
     again = boxscore.read_truths(tmp_path / name)
-    for column in ("image", "label", "box", "area"):
+    for column in ("image_ids", "labels", "boxes", "area"):
         assert same_bits(getattr(again, column), getattr(truths, column)), column
     assert np.asarray(again.ignore).tolist() == np.asarray(truths.ignore).tolist()
     assert again.image_names == truths.image_names
@@ -79,7 +79,7 @@ def test_files_hold_everything(tmp_path: Path, name: str, seed: int) -> None:
         assert again.names_by_label == truths.names_by_label
     assert boxscore.write_detections(tmp_path / f"d{name}", detections, truths) == ()
     found = boxscore.read_detections(tmp_path / f"d{name}", truths)
-    for column in ("image", "label", "box", "score"):
+    for column in ("image_ids", "labels", "boxes", "scores"):
         assert same_bits(getattr(found, column), getattr(detections, column)), column
     assert sorted(file.name for file in tmp_path.iterdir()) == sorted([name, f"d{name}"]), "no temporary file is left"
 
@@ -109,15 +109,25 @@ def test_formats_that_hold_less_say_so(tmp_path: Path, format: str, seed: int) -
     assert len(again.image_names or {}) == (3 if format == "openimages" else 4)
     is_exact = "last digit" not in " ".join(lost)
     for first, second in ((truths, again), (detections, found)):
-        old, new = np.sort(np.asarray(first.box), axis=0), np.sort(np.asarray(second.box), axis=0)
+        old, new = np.sort(np.asarray(first.boxes), axis=0), np.sort(np.asarray(second.boxes), axis=0)
         assert np.array_equal(old, new) or not is_exact or format != "voc"
         np.testing.assert_allclose(new, old, rtol=1e-14, atol=1e-13)
-    assert np.array_equal(np.sort(found.score), np.sort(detections.score))
+    assert np.array_equal(np.sort(found.scores), np.sort(detections.scores))
 
 
 def parts(truths: Truths) -> dict[str, Any]:
     """The fields of truths."""
-    names = ("image", "label", "box", "ignore", "area", "box_format", "class_names", "image_names", "image_sizes")
+    names = (
+        "image_ids",
+        "labels",
+        "boxes",
+        "ignore",
+        "area",
+        "box_format",
+        "class_names",
+        "image_names",
+        "image_sizes",
+    )
     return {name: getattr(truths, name) for name in names}
 
 
@@ -127,10 +137,14 @@ def test_evaluation_is_the_same_after_a_round_trip(tmp_path: Path, format: str) 
     found, truths = sample.load()
     image_sizes = dict.fromkeys(truths.image_names or {}, (1024, 512))
     whole = Truths(
-        **parts(truths) | {"box": np.round(truths.box), "ignore": None, "area": None, "image_sizes": image_sizes}
+        **parts(truths) | {"boxes": np.round(truths.boxes), "ignore": None, "area": None, "image_sizes": image_sizes}
     )
     found = Detections(
-        image=found.image, label=found.label, score=found.score, box=np.round(found.box), box_format="xywh"
+        image_ids=found.image_ids,
+        labels=found.labels,
+        scores=found.scores,
+        boxes=np.round(found.boxes),
+        box_format="xywh",
     )
     boxscore.write_truths(tmp_path / "t", whole, format=format)
     boxscore.write_detections(tmp_path / "d", found, whole, format=format)
@@ -156,7 +170,7 @@ def test_numbers_read_back_as_they_were(number: float) -> None:
 @given(st.lists(st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1), unique=True, min_size=1))
 def test_any_class_name_survives(tmp_path: Path, names: list[str]) -> None:
     """Quotes, commas, line breaks, other scripts: in COCO, npz and Parquet."""
-    truths = Truths(image=[0], label=[0], box=[[0.0, 0.0, 1.0, 1.0]], class_names=names, image_names={0: "a"})
+    truths = Truths(image_ids=[0], labels=[0], boxes=[[0.0, 0.0, 1.0, 1.0]], class_names=names, image_names={0: "a"})
     expected = truths.names_by_label
     for file in ("c.json", "c.npz"):
         boxscore.write_truths(tmp_path / file, truths)
@@ -165,7 +179,7 @@ def test_any_class_name_survives(tmp_path: Path, names: list[str]) -> None:
 
 def test_far_corners_that_move_are_counted(tmp_path: Path) -> None:
     """COCO holds widths: 0.1 + (0.7 - 0.1) is 0.7 but 0.3 + (0.9 - 0.3) is not 0.9."""
-    truths = Truths(image=[0, 0], label=[0, 0], box=[[0.1, 0.1, 0.7, 0.7], [0.3, 0.3, 0.9, 0.9]])
+    truths = Truths(image_ids=[0, 0], labels=[0, 0], boxes=[[0.1, 0.1, 0.7, 0.7], [0.3, 0.3, 0.9, 0.9]])
     moved = sum(low + (high - low) != high for low, high in ((0.1, 0.7), (0.3, 0.9)))
     lost = boxscore.write_truths(tmp_path / "c.json", truths)
     assert [loss.num for loss in lost] == ([moved] if moved else [])
@@ -247,14 +261,14 @@ def test_a_pipe_is_written_to_and_stays_a_pipe(tmp_path: Path) -> None:
 
 def test_names_can_not_lead_out_of_the_folder(tmp_path: Path) -> None:
     """Class names become file names in VOC's results, image names everywhere."""
-    truths = Truths(image=[0], label=[0], box=[[0, 0, 1, 1]], class_names=["../../x"], image_names={0: "a"})
-    found = Detections(image=[0], label=[0], box=[[0, 0, 1, 1]], score=[0.5])
+    truths = Truths(image_ids=[0], labels=[0], boxes=[[0, 0, 1, 1]], class_names=["../../x"], image_names={0: "a"})
+    found = Detections(image_ids=[0], labels=[0], boxes=[[0, 0, 1, 1]], scores=[0.5])
     with pytest.raises(boxscore.InputError, match="cannot be a part of a file name"):
         boxscore.write_detections(tmp_path / "d", found, truths, format="voc")
-    named = Truths(image=[0], label=[0], box=[[0, 0, 1, 1]], class_names=["x"], image_names={0: "a/.."})
+    named = Truths(image_ids=[0], labels=[0], boxes=[[0, 0, 1, 1]], class_names=["x"], image_names={0: "a/.."})
     with pytest.raises(boxscore.InputError, match="cannot be a part of a file name"):
         boxscore.write_truths(tmp_path / "t", named, format="voc")
-    twins = Truths(image=[0], label=[0], box=[[0, 0, 1, 1]], image_names={0: "a/x.jpg", 1: "b/x.jpg"})
+    twins = Truths(image_ids=[0], labels=[0], boxes=[[0, 0, 1, 1]], image_names={0: "a/x.jpg", 1: "b/x.jpg"})
     with pytest.raises(boxscore.InputError, match="images 0 and 1 have the same file stem 'x'"):
         boxscore.write_truths(tmp_path / "t", twins, format="voc")
     assert list(tmp_path.iterdir()) == []
@@ -262,7 +276,7 @@ def test_names_can_not_lead_out_of_the_folder(tmp_path: Path) -> None:
 
 def test_what_can_not_be_written(tmp_path: Path) -> None:
     """An unknown suffix, a format that is only read, fractions without sizes."""
-    truths = Truths(image=[0], label=[0], box=[[0, 0, 1, 1]])
+    truths = Truths(image_ids=[0], labels=[0], boxes=[[0, 0, 1, 1]])
     with pytest.raises(boxscore.InputError, match=r"^`format` to write truths must be one of labelme, .*'x.bin'"):
         boxscore.write_truths(tmp_path / "x.bin", truths)
     with pytest.raises(boxscore.InputError, match="got 'text'"):
@@ -273,8 +287,10 @@ def test_what_can_not_be_written(tmp_path: Path) -> None:
 
 def test_nothing_at_all_reads_back(tmp_path: Path) -> None:
     """No boxes, no detections."""
-    truths = Truths(image=[], label=[], box=[], class_names=["cat"], image_names={0: "a.jpg"}, image_sizes={0: (4, 4)})
-    found = Detections(image=[], label=[], box=[], score=[])
+    truths = Truths(
+        image_ids=[], labels=[], boxes=[], class_names=["cat"], image_names={0: "a.jpg"}, image_sizes={0: (4, 4)}
+    )
+    found = Detections(image_ids=[], labels=[], boxes=[], scores=[])
     for name in ("coco", "csv", "npz", "voc", "yolo"):
         boxscore.write_truths(tmp_path / name, truths, format=name)
         boxscore.write_detections(tmp_path / f"d{name}", found, truths, format=name)
@@ -299,9 +315,9 @@ def test_truncated_is_kept_where_a_format_has_a_place_for_it(tmp_path: Path, nam
     """It decides no number; elsewhere it is said to be lost."""
     flags = [True, False, True]
     truths = Truths(
-        image=[0, 0, 1],
-        label=[0, 1, 1],
-        box=[[1, 2, 3, 4]] * 3,
+        image_ids=[0, 0, 1],
+        labels=[0, 1, 1],
+        boxes=[[1, 2, 3, 4]] * 3,
         truncated=flags,
         class_names=["cat", "dog"],
         image_names={0: "a.jpg", 1: "b.jpg"},

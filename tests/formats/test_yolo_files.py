@@ -51,8 +51,8 @@ def pose(center: float, *marks: str, num: int = 2) -> str:
 def test_a_pose_is_its_box(tmp_path: Path, lines: str, yaml: str) -> None:
     """`kpt_shape` tells; else visibilities of 2 do, which no polygon has, or an even number of numbers."""
     truths = truths_of(tmp_path, lines, f"names: [cat, dog]\n{yaml}\n")
-    assert truths.box.tolist() == [[50, 50, 20, 20]] * lines.count("\n")
-    assert set(truths.label.tolist()) == {1}
+    assert truths.boxes.tolist() == [[50, 50, 20, 20]] * lines.count("\n")
+    assert set(truths.labels.tolist()) == {1}
 
 
 def test_what_may_be_poses_or_polygons_is_refused(tmp_path: Path) -> None:
@@ -62,7 +62,7 @@ def test_what_may_be_poses_or_polygons_is_refused(tmp_path: Path) -> None:
         lambda: truths_of(tmp_path, lines), "a.txt: line 1: 9 numbers, here and in all such lines, may be polygons, or"
     )
     truths = truths_of(tmp_path, lines, "names: [cat, dog]\nkpt_shape: [0, 0]")
-    np.testing.assert_allclose(truths.box[0], [35, 35, 30, 30], rtol=1e-12)  # x and y of .5, .2, .5, .5
+    np.testing.assert_allclose(truths.boxes[0], [35, 35, 30, 30], rtol=1e-12)  # x and y of .5, .2, .5, .5
     refused(
         lambda: truths_of(tmp_path, lines, "names: [cat, dog]\nkpt_shape: [3, 2]"),
         "a.txt: line 1: `kpt_shape: [3, 2]` in data.yaml means 5 + 6 numbers per line; got 9",
@@ -92,7 +92,7 @@ def test_what_can_only_be_polygons_is(tmp_path: Path, lines: str) -> None:
     truths = truths_of(tmp_path, lines)
     low = 80 if "0.8" in lines else 40 if "0.6" in lines else 10
     size = 10 if "0.8" in lines else 20
-    np.testing.assert_allclose(truths.box[0], [low + size / 2, low + size / 2, size, size], rtol=1e-12)
+    np.testing.assert_allclose(truths.boxes[0], [low + size / 2, low + size / 2, size, size], rtol=1e-12)
 
 
 def test_poses_as_detections(tmp_path: Path) -> None:
@@ -101,11 +101,11 @@ def test_poses_as_detections(tmp_path: Path) -> None:
     line = pose(0.5, "0.93", num=17).strip()
     write(tmp_path / "p" / "a.txt", f"{line} 0.75\n")
     found = boxscore.read_detections(tmp_path / "p", truths)
-    assert (found.box.tolist(), found.score.tolist()) == ([[50, 50, 20, 20]], [0.75])
+    assert (found.boxes.tolist(), found.scores.tolist()) == ([[50, 50, 20, 20]], [0.75])
     write(tmp_path / "p" / "a.txt", f"{pose(0.5).strip()} 0.75\n")
     refused(lambda: boxscore.read_detections(tmp_path / "p", truths), "a.txt: line 1: 10 numbers, here and in all")
     write(tmp_path / "p" / "data.yaml", "kpt_shape: [2, 2]\n")
-    assert boxscore.read_detections(tmp_path / "p", truths).score.tolist() == [0.75]
+    assert boxscore.read_detections(tmp_path / "p", truths).scores.tolist() == [0.75]
 
 
 def test_detections_need_a_sixth_number(tmp_path: Path, capsys: Captured) -> None:
@@ -126,8 +126,8 @@ def test_any_line_end(tmp_path: Path, end: str) -> None:
     """With a bare CR three boxes were a polygon of seven points."""
     lines = end.join(["1 0.5 0.5 0.2 0.2", "0 0.25 0.5 0.2 0.2", "", "0 0.5 0.5 0.4 0.4", ""])
     truths = truths_of(tmp_path, lines)
-    assert truths.box[:, 2].tolist() == [20, 20, 40]
-    assert truths.label.tolist() == [1, 0, 0]
+    assert truths.boxes[:, 2].tolist() == [20, 20, 40]
+    assert truths.labels.tolist() == [1, 0, 0]
     refused(lambda: truths_of(tmp_path, lines.replace("0.25", "x")), "a.txt: line 2 must be numbers: class cx cy w h")
 
 
@@ -148,7 +148,7 @@ def test_any_class_name_comes_back(tmp_path: Path) -> None:
     """Characters beyond U+FFFF came back as two halves."""
     image = [0] * len(NAMES)
     known: dict[str, Any] = {"image_names": {0: "a.jpg"}, "image_sizes": {0: (100, 100)}, "class_names": NAMES}
-    truths = Truths(image=image, label=list(range(len(NAMES))), box=[[0, 0, 9, 9]] * len(NAMES), **known)
+    truths = Truths(image_ids=image, labels=list(range(len(NAMES))), boxes=[[0, 0, 9, 9]] * len(NAMES), **known)
     boxscore.write_truths(tmp_path / "y", truths, format="yolo")
     assert list((boxscore.read_truths(tmp_path / "y").names_by_label or {}).values()) == NAMES
     escaped = read_yaml('names: ["\\ud83d\\ude00 cat"]', "data.yaml")  # as JSON escapes it
@@ -162,7 +162,7 @@ def test_any_class_name_comes_back(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["coco", "csv", "voc"])
 def test_a_name_that_is_no_text_is_refused(tmp_path: Path, name: str) -> None:
     """Half of a character can't be written."""
-    truths = Truths(image=[0], label=[0], box=[[0, 0, 9, 9]], class_names=["\ud83d"], image_names={0: "a"})
+    truths = Truths(image_ids=[0], labels=[0], boxes=[[0, 0, 9, 9]], class_names=["\ud83d"], image_names={0: "a"})
     refused(
         lambda: boxscore.write_truths(tmp_path / "o", truths, format=name), "the name of class 0 must be valid Unicode"
     )
@@ -268,9 +268,9 @@ def simple(**names: Any) -> Truths:
     known = {"class_names": ["cat"], "image_names": dict(enumerate(images))} | names
     sizes = dict.fromkeys(range(len(images)), (100, 100))
     return Truths(
-        image=range(len(images)),
-        label=[0] * len(images),
-        box=[[0, 0, 50, 50]] * len(images),
+        image_ids=range(len(images)),
+        labels=[0] * len(images),
+        boxes=[[0, 0, 50, 50]] * len(images),
         image_sizes=sizes,
         **known,
     )
@@ -309,7 +309,7 @@ def test_images_called_like_lists_are_not_lost(tmp_path: Path, folder: str) -> N
     assert list((boxscore.read_truths(tmp_path / folder).image_names or {}).values()) == sorted(
         ["classes", "train", "readme", "predefined_classes", "empty"]
     )
-    empty = Truths(image=[], label=[], box=np.zeros((0, 4)), image_names={0: "classes.jpg"}, class_names=["cat"])
+    empty = Truths(image_ids=[], labels=[], boxes=np.zeros((0, 4)), image_names={0: "classes.jpg"}, class_names=["cat"])
     boxscore.write_truths(tmp_path / "e" / folder, empty, format="yolo")
     assert boxscore.read_truths(tmp_path / "e" / folder).image_names == {0: "classes"}
 
@@ -340,7 +340,7 @@ def test_a_class_without_a_name_is_refused_where_names_are_all_there_is(tmp_path
     """Its boxes were lost: a row without a class is an image without boxes."""
     truths = simple(class_names=[""])
     refused(lambda: boxscore.write_truths(tmp_path / "o", truths, format=name), "class 0 has an empty name")
-    detections = boxscore.Detections(image=[0], label=[0], score=[0.5], box=[[0, 0, 9, 9]])
+    detections = boxscore.Detections(image_ids=[0], labels=[0], scores=[0.5], boxes=[[0, 0, 9, 9]])
     refused(
         lambda: boxscore.write_detections(tmp_path / "o", detections, truths, format=name), "class 0 has an empty name"
     )
@@ -377,8 +377,8 @@ def test_yolo_truths(tmp_path: Path) -> None:
         assert truths.box_format == "cxcywh"
         # the polygon (.1, .2) (.3, .2) (.3, .6): middle (.2, .4), size (.2, .4), of 200 x 100 pixels
         expected = np.array([[100, 50, 50, 50], [40, 40, 40, 40]])
-        np.testing.assert_allclose(truths.box, expected, rtol=1e-12)
-        assert truths.label.tolist() == [1, 0]
+        np.testing.assert_allclose(truths.boxes, expected, rtol=1e-12)
+        assert truths.labels.tolist() == [1, 0]
 
 
 def test_data_yaml_may_name_lists_of_images(tmp_path: Path) -> None:
@@ -520,16 +520,16 @@ def test_the_order_of_real_boxes_is_known(path: str, results: str) -> None:
     truths = boxscore.read_truths(shared_data(path), images=images)
     detections = boxscore.read_detections(shared_data(results), truths, images=images)
     for columns in (detections, truths):
-        left, top, width, height = to_xywh(columns.box, columns.box_format)
-        sizes = [(truths.image_sizes or {})[image] for image in columns.image.tolist()]
+        left, top, width, height = to_xywh(columns.boxes, columns.box_format)
+        sizes = [(truths.image_sizes or {})[image] for image in columns.image_ids.tolist()]
         box = np.stack([left + width / 2, top + height / 2, width, height], axis=1) / np.tile(sizes, 2)
         corners = np.concatenate([box[:, :2] - box[:, 2:] / 2, box[:, :2] + box[:, 2:] / 2], axis=1)
-        label = columns.label.astype(float)[:, None]
+        label = columns.labels.astype(float)[:, None]
         if isinstance(columns, Truths):
             check_order(np.hstack([label, box]), "truths", str)
             others = [np.hstack([label, corners])]
         else:
-            score = columns.score[:, None]
+            score = columns.scores[:, None]
             check_order(np.hstack([label, box, score]), "detections", str)
             others = [np.hstack([label, score, box]), np.hstack([label, score, corners])]
         for other in others:

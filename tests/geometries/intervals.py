@@ -1,5 +1,6 @@
 """Intervals on a line: a geometry that boxscore knows nothing of, in one file."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import Any, ClassVar, Self
@@ -7,17 +8,24 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from boxscore.arrays import Array, compact, convert, float_dtype, namespace, take_rows, to_numpy
-from boxscore.data.geometry import Geometry, RowGatherer, gatherer_of
+from boxscore.data.geometry import Geometry, RowGatherer, RowShape, Sketch, gatherer_of
+from boxscore.data.geometry.kinds import register
+from boxscore.data.validation import as_array, check_rows
 from boxscore.protocol.protocol import Protocol
 
 
+@register
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Intervals(Geometry):
     """From start to end; as similar as boxes of height 1 with these sides."""
 
     name: ClassVar[str] = "interval"
     plural: ClassVar[str] = "intervals"
+    key: ClassVar[str] = "intervals"
+    row_shape: ClassVar[RowShape] = (2,)
     iou_types: ClassVar[tuple[str, ...]] = ("interval_iou",)
+    columns: ClassVar[tuple[str, ...]] = ("start", "end")
+    terms: ClassVar[Mapping[str, str]] = {"intervals": "start,end"}
 
     interval: Array
     """Start and end. Shape (N, 2)."""
@@ -34,6 +42,25 @@ class Intervals(Geometry):
         """Some of the intervals."""
         return replace(self, interval=take_rows(self.interval, rows))
 
+    def __post_init__(self) -> None:
+        interval = as_array("intervals", self.interval)
+        check_rows("intervals", interval[..., 0] <= interval[..., 1], "must not end before the start", interval)
+        object.__setattr__(self, "interval", interval)
+
+    @classmethod
+    def from_written(cls, written: Mapping[str, Any], **_: Any) -> "Intervals":
+        """From the argument `intervals`."""
+        return cls(interval=written["intervals"])
+
+    @classmethod
+    def from_columns(cls, columns: Mapping[str, Any]) -> "Intervals":
+        """Two columns of a table."""
+        return cls(interval=np.stack([columns[name] for name in cls.columns], axis=1))
+
+    def written_columns(self) -> dict[str, Any]:
+        """Two columns of a table."""
+        return dict(zip(self.columns, to_numpy(self.interval).T, strict=True))
+
     def areas(self, protocol: Protocol, like: Array | None = None) -> Array:  # noqa: ARG002
         """Their lengths."""
         interval = self._floats(self.interval if like is None else like)
@@ -43,6 +70,11 @@ class Intervals(Geometry):
         """Boxes of height 1."""
         start, end = np.moveaxis(to_numpy(self.interval), -1, 0)
         return np.stack([start, np.zeros_like(start), end, np.ones_like(end)], axis=-1)
+
+    def sketch(self, row: int) -> Sketch:
+        """One line."""
+        start, end = to_numpy(self.interval)[row].tolist()
+        return Sketch(lines=[np.array([[start, 0.5], [end, 0.5]])])
 
     def compiled(self, protocol: Protocol) -> Any:  # noqa: ARG002
         """The intervals for the policy of intervals.cpp."""

@@ -271,7 +271,7 @@ class TestStreams:
         box, labels = np.array([[0.0, 0, 9, 9]]), np.array([1])
         truths = Truths.from_images([{"boxes": box, "labels": labels, "neg_category_ids": [5, 3, 5]}])
         assert truths.coverage is not None
-        assert (truths.coverage.label.tolist(), truths.coverage.image.tolist()) == ([5, 3], [0, 0])
+        assert (truths.coverage.labels.tolist(), truths.coverage.image_ids.tolist()) == ([5, 3], [0, 0])
         assert truths.coverage.is_exhaustive is not None
         assert truths.coverage.is_exhaustive.all()
 
@@ -322,9 +322,9 @@ class TestFiles:
         coverage = truths.coverage
         assert coverage is not None
         assert coverage.is_exhaustive is not None
-        rows = zip(coverage.label.tolist(), coverage.is_exhaustive.tolist(), strict=True)
+        rows = zip(coverage.labels.tolist(), coverage.is_exhaustive.tolist(), strict=True)
         assert sorted(rows) == [(2, True), (4, False), (5, False)]
-        assert set(coverage.image.tolist()) == {9}
+        assert set(coverage.image_ids.tolist()) == {9}
         assert truths.class_groups == {1: "common", 2: "frequent", 3: "rare", 4: "common", 5: "frequent"}
         assert truths.image_names == {9: "000000000009.jpg"}
 
@@ -407,14 +407,14 @@ class TestFiles:
     def test_groups_that_are_not_those_of_lvis_are_lost(self, tmp_path: Path) -> None:
         """So are those of a part of the classes."""
         for groups in ({1: "huge", 2: "rare"}, {1: "rare"}):
-            truths = Truths(image=[0, 0], label=[1, 2], box=[[0, 0, 9, 9]] * 2, class_groups=groups)
+            truths = Truths(image_ids=[0, 0], labels=[1, 2], boxes=[[0, 0, 9, 9]] * 2, class_groups=groups)
             losses = boxscore.write_truths(tmp_path / "truths.json", truths, overwrite=True)
             assert [(loss.num, loss.what) for loss in losses] == [(len(groups), "group of a class")]
 
     def test_images_that_have_coverage_alone_are_written(self, tmp_path: Path) -> None:
         """With both lists, one of which may be empty."""
-        coverage = Coverage(image=[5, 7], label=[1, 1], is_exhaustive=[True, False])
-        truths = Truths(image=[3], label=[1], box=[[0, 0, 9, 9]], coverage=coverage)
+        coverage = Coverage(image_ids=[5, 7], labels=[1, 1], is_exhaustive=[True, False])
+        truths = Truths(image_ids=[3], labels=[1], boxes=[[0, 0, 9, 9]], coverage=coverage)
         boxscore.write_truths(tmp_path / "truths.json", truths)
         images = json.loads((tmp_path / "truths.json").read_text())["images"]
         assert [(image["id"], image["neg_category_ids"], image["not_exhaustive_category_ids"]) for image in images] == [
@@ -428,8 +428,8 @@ class TestFiles:
         files = write_lvis(tmp_path, *federated_scene(4))
         detections, truths = boxscore.formats.select(*read(files), images=[2, 7, 22], classes=[1, 4, 10])
         assert truths.coverage is not None
-        assert set(truths.coverage.image.tolist()) <= {2, 7, 22}
-        assert set(truths.coverage.label.tolist()) <= {1, 4, 10}
+        assert set(truths.coverage.image_ids.tolist()) <= {2, 7, 22}
+        assert set(truths.coverage.labels.tolist()) <= {1, 4, 10}
         assert truths.class_groups is not None
         assert set(truths.class_groups) == {1, 4, 10}
         expected = reference(files, "bbox", img_ids=[2, 7, 22], cat_ids=[1, 4, 10])
@@ -445,7 +445,7 @@ class TestFiles:
             check_result(part, reference(files, "bbox", img_ids=images))
             assert part.inputs is not None
             assert part.inputs.truths.coverage is not None
-            assert set(part.inputs.truths.coverage.image.tolist()) <= set(images)
+            assert set(part.inputs.truths.coverage.image_ids.tolist()) <= set(images)
 
     def test_a_good_file_raises_no_alarm(self, tmp_path: Path) -> None:
         """No crowds, no file names, classes without truths: LVIS' files are so."""
@@ -473,10 +473,10 @@ class TestALimitOverTheDataset:
     @pytest.fixture
     def result(self) -> boxscore.Result:
         """Two images with three detections of a class each, of which two in all count."""
-        truths = boxscore.Truths(image=[0, 1], label=[1, 1], box=[[0, 0, 10, 10]] * 2)
+        truths = boxscore.Truths(image_ids=[0, 1], labels=[1, 1], boxes=[[0, 0, 10, 10]] * 2)
         box = [[0, 0, 10, 10], [50, 50, 60, 60], [70, 70, 80, 80]] * 2
         score = [0.9, 0.8, 0.7, 0.6, 0.5, 0.4]
-        found = boxscore.Detections(image=[0, 0, 0, 1, 1, 1], label=[1] * 6, score=score, box=box)
+        found = boxscore.Detections(image_ids=[0, 0, 0, 1, 1, 1], labels=[1] * 6, scores=score, boxes=box)
         protocol = boxscore.Protocol.named("lvis_fixed", federated=False, limits=(2,))
         return boxscore.evaluate(found, truths, protocol)
 

@@ -80,11 +80,13 @@ def test_ap_is_that_of_coco() -> None:
 
 def evaluate(detections: Any, scores: list[float], *, engine: Any, num_truths: int = 2) -> dict[str, float]:
     """Detections of one class in one image with two truths, at (0, 0) and far away."""
-    truths = Truths(image=[0] * num_truths, label=[0] * num_truths, box=[BOX, (50, 50, 60, 60)][:num_truths])
+    truths = Truths(image_ids=[0] * num_truths, labels=[0] * num_truths, boxes=[BOX, (50, 50, 60, 60)][:num_truths])
     num = len(scores)
     box = np.array(detections, float).reshape(-1, 4)
     return dict(
-        boxscore.evaluate(Detections(image=[0] * num, label=[0] * num, score=scores, box=box), truths, "olrp", engine)
+        boxscore.evaluate(
+            Detections(image_ids=[0] * num, labels=[0] * num, scores=scores, boxes=box), truths, "olrp", engine
+        )
     )
 
 

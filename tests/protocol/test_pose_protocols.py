@@ -113,7 +113,10 @@ class TestCrowdPose:
         assert truths.crowd_index is not None
         for name, low, high in zip(RANGES, (0, 0.2, 0.8), (0.2, 0.8, 2), strict=True):
             images = [image for image, index in truths.crowd_index.items() if low <= index < high]
-            some = take(detections, np.isin(detections.image, images)), take(truths, np.isin(truths.image, images))
+            some = (
+                take(detections, np.isin(detections.image_ids, images)),
+                take(truths, np.isin(truths.image_ids, images)),
+            )
             expected = boxscore.evaluate(*some, "crowdpose")
             assert stats_of(result, [name]) == stats_of(expected, ["map"])
             with contextlib.redirect_stdout(io.StringIO()):
@@ -136,7 +139,7 @@ class TestCrowdPose:
     def test_areas_are_a_share_of_the_box(self) -> None:
         """0.53 of it, whatever area is given."""
         pose = points_of([{"keypoints": [1, 2, 2] * 14}])
-        truths = Truths(image=[0], label=[0], keypoints=pose, box=[[0, 0, 20, 30]], area=[7])
+        truths = Truths(image_ids=[0], labels=[0], keypoints=pose, boxes=[[0, 0, 20, 30]], area=[7])
         assert truths.keypoints.areas(self.PROTOCOL).tolist() == [600 * 0.53]
         assert truths.keypoints.areas(Protocol.named("coco_keypoints", sigmas=self.PROTOCOL.sigmas)).tolist() == [7]
 
@@ -144,8 +147,8 @@ class TestCrowdPose:
     def test_a_detection_that_is_sure_of_no_point_is_left_out(self, engine: Any) -> None:
         """As if it were not there: neither a true positive nor a false one. Without scores, all are there."""
         pose: Any = np.stack([np.arange(14) * 5, np.arange(14) * 7], axis=1)[None].astype(float)
-        truths = Truths(image=[0], label=[0], keypoints=pose, box=[[0, 0, 70, 90]], crowd_index={0: 0.5})
-        rows: dict[str, Any] = {"image": [0, 0], "label": [0, 0], "score": [0.9, 0.8]}
+        truths = Truths(image_ids=[0], labels=[0], keypoints=pose, boxes=[[0, 0, 70, 90]], crowd_index={0: 0.5})
+        rows: dict[str, Any] = {"image_ids": [0, 0], "labels": [0, 0], "scores": [0.9, 0.8]}
         both = np.concatenate([pose, pose])
         for scores, verdict in (([0.0, 0.1], [2]), ([0.1, 0.0], [2]), ([0.2, 0.1], [2, 1]), ([0.0, 0.0], [])):
             sure = np.zeros((2, 14))
@@ -188,16 +191,16 @@ class TestCrowdPose:
     def test_without_boxes_it_is_an_error(self) -> None:
         """Areas come from them."""
         pose = points_of([{"keypoints": [1, 2, 2, 7, 8, 2] * 7}])
-        rows: dict[str, Any] = {"image": [0], "label": [0], "keypoints": pose}
+        rows: dict[str, Any] = {"image_ids": [0], "labels": [0], "keypoints": pose}
         rule = "`boxes` must be given for the truths: protocol crowdpose takes areas from them"
         with pytest.raises(InputError, match=rule):
-            boxscore.evaluate(Detections(**rows, score=[0.5]), Truths(**rows, crowd_index={0: 0.1}), "crowdpose")
+            boxscore.evaluate(Detections(**rows, scores=[0.5]), Truths(**rows, crowd_index={0: 0.1}), "crowdpose")
 
     def test_nothing_is_fine(self) -> None:
         """Neither truths nor detections: nothing is defined, as under any protocol."""
-        found = Detections(image=[], label=[], score=[], keypoints=[])
+        found = Detections(image_ids=[], labels=[], scores=[], keypoints=[])
         for engine in ("native", "sequential", "parallel"):
-            result = boxscore.evaluate(found, Truths(image=[], label=[], keypoints=[]), "crowdpose", engine)
+            result = boxscore.evaluate(found, Truths(image_ids=[], labels=[], keypoints=[]), "crowdpose", engine)
             assert all(np.isnan(list(result.values())))
 
 
@@ -238,11 +241,11 @@ class TestWholeBody:
         assert pose.score is not None
         assert there.visibility is not None
         alone = Detections(
-            image=detections.image, label=detections.label, score=detections.score, area=detections.area,
+            image_ids=detections.image_ids, labels=detections.labels, scores=detections.scores, area=detections.area,
             keypoints=pose.point[:, first:end], keypoints_scores=pose.score[:, first:end],
         )  # fmt: skip
         part = Truths(
-            image=truths.image, label=truths.label, ignore=truths.ignore, area=truths.area, box=there.box,
+            image_ids=truths.image_ids, labels=truths.labels, ignore=truths.ignore, area=truths.area, boxes=there.box,
             box_format="xywh", keypoints=there.point[:, first:end], visibility=there.visibility[:, first:end],
             class_names=truths.class_names,
         )  # fmt: skip
@@ -254,7 +257,7 @@ class TestWholeBody:
         for has_part_scores in (False, True):
             dataset, results = random_bodies(5, has_part_scores=has_part_scores)
             detections, _ = read(write_files(tmp_path, dataset, results), Protocol.named(name))
-            assert detections.score.tolist() == [row.get(key, row["score"]) for row in results]
+            assert detections.scores.tolist() == [row.get(key, row["score"]) for row in results]
         assert key in results[0]
 
     def test_points_are_those_of_all_parts(self, name: Any, tmp_path: Path) -> None:
@@ -272,9 +275,9 @@ def test_a_part_without_labels_is_ignored() -> None:
     pose = np.stack([np.arange(133) * 2.0, np.arange(133) * 3.0, np.full(133, 2.0)], axis=1)[None]
     unlabelled = pose.copy()
     unlabelled[:, 17:23, 2] = 0  # the feet
-    rows: dict[str, Any] = {"image": [0], "label": [0]}
-    detections = Detections(**rows, score=[0.9], keypoints=pose)
-    truths = Truths(**rows, keypoints=unlabelled, box=[[0, 0, 300, 400]])
+    rows: dict[str, Any] = {"image_ids": [0], "labels": [0]}
+    detections = Detections(**rows, scores=[0.9], keypoints=pose)
+    truths = Truths(**rows, keypoints=unlabelled, boxes=[[0, 0, 300, 400]])
     verdicts = {name: boxscore.match(detections, truths, name).verdict[0, 0, 0] for name in WHOLEBODY}
     assert verdicts == dict.fromkeys(WHOLEBODY, 2) | {"coco_wholebody_foot": 0}
 
@@ -283,7 +286,7 @@ def test_the_area_of_a_body_is_around_its_first_17_points() -> None:
     """As in COCO: results without boxes have the one around `keypoints`, which are the body's."""
     pose = np.zeros((1, 133, 2))
     pose[0, 3], pose[0, 100] = (10, 20), (500, 500)
-    keypoints = Detections(image=[0], label=[0], score=[0.5], keypoints=pose).keypoints
+    keypoints = Detections(image_ids=[0], labels=[0], scores=[0.5], keypoints=pose).keypoints
     for name in WHOLEBODY:
         assert keypoints.areas(Protocol.named(name)).tolist() == [200.0]
     plain = Protocol.named("coco_keypoints", sigmas=[0.1] * 133)
@@ -303,12 +306,12 @@ def test_parts_follow_each_other() -> None:
 def test_other_numbers_of_points_are_an_error() -> None:
     """A part has its own number of points, or is one of 133."""
     pose = np.random.default_rng(0).random((1, 20, 2))
-    rows: dict[str, Any] = {"image": [0], "label": [0], "keypoints": pose}
+    rows: dict[str, Any] = {"image_ids": [0], "labels": [0], "keypoints": pose}
     wrong: dict[Any, int] = {"coco_wholebody": 133, "coco_wholebody_lefthand": 21}
     for name, num in wrong.items():
         rule = rf"`sigmas` must have one number for each of the 20 keypoints; got {num} \(protocol {name}\)"
         with pytest.raises(InputError, match=rule):
-            boxscore.evaluate(Detections(**rows, score=[0.5]), Truths(**rows), name)
+            boxscore.evaluate(Detections(**rows, scores=[0.5]), Truths(**rows), name)
 
 
 @pytest.mark.parametrize("name", ["crowdpose", *WHOLEBODY])
@@ -330,7 +333,7 @@ def test_a_metric_of_crowds_takes_columns(tmp_path: Path) -> None:
     detections, truths = read(write_files(tmp_path, dataset, results), protocol)
     metric = boxscore.MeanAveragePrecision("crowdpose", box_format="xywh", warn=False)
     for part in (0, 1):
-        metric.update(take(detections, detections.image % 2 == part), take(truths, truths.image % 2 == part))
+        metric.update(take(detections, detections.image_ids % 2 == part), take(truths, truths.image_ids % 2 == part))
     assert_same(metric.compute(), boxscore.evaluate(detections, truths, protocol))
     for row in dataset["annotations"]:
         row["area"] = 1.0  # never read: areas come from boxes
@@ -348,11 +351,11 @@ def test_the_area_of_a_detection_is_that_of_its_body(part: str, engine: Any) -> 
     points = np.zeros((1, 133, 3))
     points[:, :, :2], points[:, :, 2] = random.uniform(10, 50, (1, 133, 2)), 1
     points[0, :2, :2] = [[10, 10], [50, 50]]
-    truths = boxscore.Truths(image=[0], label=[1], keypoints=points, area=[1600.0])
+    truths = boxscore.Truths(image_ids=[0], labels=[1], keypoints=points, area=[1600.0])
     far = points.copy()
     far[:, 100:] += 1000  # hands of another one: the box around all points would be large
     stray = boxscore.Detections(
-        image=[0, 0], label=[1, 1], score=[0.9, 0.8], keypoints=np.concatenate([points, far + 300])
+        image_ids=[0, 0], labels=[1, 1], scores=[0.9, 0.8], keypoints=np.concatenate([points, far + 300])
     )
     assert stray.geometry.areas(protocol).tolist() == [1600, 1600]
     verdict = boxscore.match(stray, truths, protocol, engine).verdict[:, :, 0]
@@ -363,7 +366,7 @@ def test_the_area_of_a_part_alone_is_that_of_all_its_points() -> None:
     """There is no body in it."""
     points = np.random.default_rng(0).uniform(0, 9, (1, 68, 2))
     points[0, 60] = [99, 99]
-    detections = boxscore.Detections(image=[0], label=[1], score=[0.9], keypoints=points)
+    detections = boxscore.Detections(image_ids=[0], labels=[1], scores=[0.9], keypoints=points)
     low, high = points[0].min(0), points[0].max(0)
     area = (high[0] - low[0]) * (high[1] - low[1])
     assert detections.geometry.areas(Protocol.named("coco_wholebody_face")).tolist() == [area]
@@ -373,7 +376,7 @@ def test_the_area_of_a_part_alone_is_that_of_all_its_points() -> None:
 def test_a_crowd_index_is_a_number(value: Any) -> None:
     """Validated where it comes in."""
     with pytest.raises(boxscore.InputError, match="`crowd_index` must be"):
-        boxscore.Truths(image=[0], label=[1], keypoints=np.ones((1, 14, 2)), area=[9.0], crowd_index=value)
+        boxscore.Truths(image_ids=[0], labels=[1], keypoints=np.ones((1, 14, 2)), area=[9.0], crowd_index=value)
 
 
 @pytest.mark.parametrize("changes", [{"recall_at": 5}, {"recall_at": None}, {"limits": [50, 100]}])
@@ -392,22 +395,22 @@ def test_one_side_may_be_empty(name: str, engine: Any) -> None:
     num = len(protocol.sigmas)
     nothing = np.zeros((0, num, 3))
     poses: dict[str, Any] = {
-        "image": [0],
-        "label": [1],
+        "image_ids": [0],
+        "labels": [1],
         "keypoints": np.random.default_rng(0).uniform(1, 9, (1, num, 3)),
     }
     sides: list[Any] = [nothing, np.zeros((0, 133, 3)), []]
     for empty in sides:
-        no_truths = boxscore.Truths(image=[], label=[], keypoints=empty)
-        result = boxscore.evaluate(boxscore.Detections(**poses, score=[0.9]), no_truths, protocol, engine)
+        no_truths = boxscore.Truths(image_ids=[], labels=[], keypoints=empty)
+        result = boxscore.evaluate(boxscore.Detections(**poses, scores=[0.9]), no_truths, protocol, engine)
         assert np.isnan(result["map"])
-        no_detections = boxscore.Detections(image=[], label=[], score=[], keypoints=empty)
+        no_detections = boxscore.Detections(image_ids=[], labels=[], scores=[], keypoints=empty)
         assert boxscore.evaluate(no_detections, boxscore.Truths(**poses), protocol, engine)["map"] == 0
 
 
 def test_labels_may_be_flags() -> None:
     """True where a point is labelled."""
     points, flags = np.random.default_rng(0).uniform(1, 9, (2, 17, 2)), np.arange(34).reshape(2, 17) % 3 > 0
-    given = boxscore.Truths(image=[0, 0], label=[1, 1], keypoints=points, visibility=flags, area=[9.0, 9.0])
+    given = boxscore.Truths(image_ids=[0, 0], labels=[1, 1], keypoints=points, visibility=flags, area=[9.0, 9.0])
     assert given.keypoints.visibility is not None
     assert given.keypoints.visibility.tolist() == flags.astype(float).tolist()

@@ -136,8 +136,8 @@ def test_a_report_shows_the_rules_that_a_protocol_has(name: str) -> None:
 
 def test_the_report_has_these_rows() -> None:
     """In the table of what decides its numbers."""
-    truths = boxscore.Truths(image=[0], label=[1], box=[[0, 0, 10, 10]])
-    detections = boxscore.Detections(image=[0], label=[1], score=np.array([0.9]), box=[[0, 0, 10, 10]])
+    truths = boxscore.Truths(image_ids=[0], labels=[1], boxes=[[0, 0, 10, 10]])
+    detections = boxscore.Detections(image_ids=[0], labels=[1], scores=np.array([0.9]), boxes=[[0, 0, 10, 10]])
     result = boxscore.evaluate(detections, truths)
     rows = describe({"model": result}, {}, {})["made"]
     assert {*settings_in_words(result.protocol)} <= {*map(tuple, rows)}

@@ -24,8 +24,10 @@ BOX = [[0, 0, 10, 10]]
 @pytest.fixture(scope="module")
 def result() -> boxscore.Result:
     """One class found, one without truths, one with a name that every format has to mind."""
-    truths = Truths(image=[0, 0], label=[3, 5], box=BOX * 2, class_names={3: "cat", 4: "dog", 5: r"50%_of|{a}\b"})
-    return boxscore.evaluate(Detections(image=[0], label=[3], score=[0.9], box=BOX), truths, "voc2012")
+    truths = Truths(
+        image_ids=[0, 0], labels=[3, 5], boxes=BOX * 2, class_names={3: "cat", 4: "dog", 5: r"50%_of|{a}\b"}
+    )
+    return boxscore.evaluate(Detections(image_ids=[0], labels=[3], scores=[0.9], boxes=BOX), truths, "voc2012")
 
 
 def test_loggers_get_flat_floats_without_what_is_undefined(result: boxscore.Result) -> None:
@@ -38,8 +40,8 @@ def test_loggers_get_flat_floats_without_what_is_undefined(result: boxscore.Resu
 
 def test_classes_that_share_a_name_keep_apart_in_loggers() -> None:
     """By their labels."""
-    truths = Truths(image=[0, 0], label=[3, 5], box=BOX * 2, class_names={3: "cat", 5: "cat"})
-    result = boxscore.evaluate(Detections(image=[0], label=[3], score=[0.9], box=BOX), truths, "voc2012")
+    truths = Truths(image_ids=[0, 0], labels=[3, 5], boxes=BOX * 2, class_names={3: "cat", 5: "cat"})
+    result = boxscore.evaluate(Detections(image_ids=[0], labels=[3], scores=[0.9], boxes=BOX), truths, "voc2012")
     assert result.log_dict() == {"map": 0.5, "mar": 0.5, "ap/cat 3": 1.0, "ap/cat 5": 0.0}
 
 
@@ -120,7 +122,9 @@ def test_every_number_has_a_name_in_papers() -> None:
 
 def test_nothing_at_all_is_exported_too() -> None:
     """Every number is undefined."""
-    nothing = boxscore.evaluate(Detections(image=[], label=[], score=[], box=[]), Truths(image=[], label=[], box=[]))
+    nothing = boxscore.evaluate(
+        Detections(image_ids=[], labels=[], scores=[], boxes=[]), Truths(image_ids=[], labels=[], boxes=[])
+    )
     assert math.isnan(nothing["map"])
     assert nothing.log_dict("val/") == {}
     assert nothing.log_dict("val/", undefined=-1.0) == {f"val/{name}": -1 for name in nothing}
@@ -147,8 +151,8 @@ ODD = [
 @pytest.fixture(scope="module")
 def odd() -> boxscore.Result:
     """Classes whose names would do something where they are shown as they are."""
-    truths = Truths(image=[0] * len(ODD), label=range(len(ODD)), box=BOX * len(ODD), class_names=ODD)
-    return boxscore.evaluate(Detections(image=[], label=[], score=[], box=[]), truths, "voc2012")
+    truths = Truths(image_ids=[0] * len(ODD), labels=range(len(ODD)), boxes=BOX * len(ODD), class_names=ODD)
+    return boxscore.evaluate(Detections(image_ids=[], labels=[], scores=[], boxes=[]), truths, "voc2012")
 
 
 def test_csv_has_no_formulas_and_one_line_for_each_row(odd: boxscore.Result) -> None:
@@ -179,7 +183,9 @@ def test_a_terminal_is_not_told_what_to_do(
     assert not set(table) & set("\r\x1b\u202e\u2028")
     assert r"\u202eabc" in table
     assert r"\x1b[31mred" in table
-    boxscore.write_truths(tmp_path / "t.json", Truths(image=[0], label=[0], box=BOX, class_names=["\x1b[31mred\u202e"]))
+    boxscore.write_truths(
+        tmp_path / "t.json", Truths(image_ids=[0], labels=[0], boxes=BOX, class_names=["\x1b[31mred\u202e"])
+    )
     (tmp_path / "d.csv").write_text("image_id,class_name,score,x,y,w,h\n0,other,0.5,1,2,3,4\n")
     assert main(["eval", str(tmp_path / "t.json"), str(tmp_path / "d.csv")]) == 1
     err = capsys.readouterr().err
@@ -192,7 +198,7 @@ def test_a_terminal_is_not_told_what_to_do(
 def test_a_table_of_names_with_line_ends_reads_back(tmp_path: Path) -> None:
     """Also with the bare carriage return, which Python's writer leaves unquoted."""
     names = ["a\rb", "c\nd", "e\r\nf", 'g"h']
-    truths = Truths(image=[0] * 4, label=range(4), box=BOX * 4, class_names=names)
+    truths = Truths(image_ids=[0] * 4, labels=range(4), boxes=BOX * 4, class_names=names)
     for name in ("t.csv", "t.tsv"):
         boxscore.write_truths(tmp_path / name, truths)
         again = boxscore.read_truths(tmp_path / name)

@@ -123,9 +123,9 @@ def test_wandb_has_numbers_charts_table_and_report(clients: Path) -> None:
 def small_result(names: list[str]) -> boxscore.Result:
     """One truth and one detection of each class but the last, which has none."""
     num = len(names) - 1
-    columns: dict[str, Any] = {"image": np.arange(num), "label": np.arange(num)}
-    truths = Truths(**columns, box=[[0, 0, 10, 10]] * num, class_names=names)
-    return boxscore.evaluate(Detections(**columns, score=[0.5] * num, box=[[0, 0, 10, 8]] * num), truths)
+    columns: dict[str, Any] = {"image_ids": np.arange(num), "labels": np.arange(num)}
+    truths = Truths(**columns, boxes=[[0, 0, 10, 10]] * num, class_names=names)
+    return boxscore.evaluate(Detections(**columns, scores=[0.5] * num, boxes=[[0, 0, 10, 8]] * num), truths)
 
 
 def files_of(run_id: str, path: str | None = None) -> set[str]:

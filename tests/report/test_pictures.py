@@ -49,14 +49,14 @@ def shapes_by_kind(picture: Picture) -> dict[str, list[tuple[str, str]]]:
 def test_a_picture_has_what_was_matched_by_hand() -> None:
     """One found, one on background, one missed, one crowd, and a detection that the crowd took."""
     truths = Truths(
-        image=[0, 0, 0],
-        label=[1, 1, 1],
-        box=[[2, 2, 20, 20], [30, 30, 50, 40], [0, 40, 20, 48]],
+        image_ids=[0, 0, 0],
+        labels=[1, 1, 1],
+        boxes=[[2, 2, 20, 20], [30, 30, 50, 40], [0, 40, 20, 48]],
         ignore=[False, False, True],
         class_names={1: "dog"},
     )
     box = [[2, 2, 20, 19], [50, 2, 60, 9], [2, 41, 12, 47]]
-    detections = Detections(image=[0, 0, 0], label=[1, 1, 1], score=[0.9, 0.4, 0.3], box=box)
+    detections = Detections(image_ids=[0, 0, 0], labels=[1, 1, 1], scores=[0.9, 0.4, 0.3], boxes=box)
     picture = boxscore.report.draw(black(), detections, truths)
     assert shapes_by_kind(picture) == {
         "true": [("M2 2L20 2L20 19L2 19Z", "✓ dog 0.90")],
@@ -70,8 +70,8 @@ def test_a_picture_has_what_was_matched_by_hand() -> None:
 
 def test_detections_below_the_score_are_left_out() -> None:
     """Their truths are not found, then."""
-    truths = Truths(image=[0], label=[1], box=[[2, 2, 20, 20]])
-    detections = Detections(image=[0, 0], label=[1, 1], score=[0.9, 0.4], box=[[40, 2, 60, 20], [2, 2, 20, 20]])
+    truths = Truths(image_ids=[0], labels=[1], boxes=[[2, 2, 20, 20]])
+    detections = Detections(image_ids=[0, 0], labels=[1, 1], scores=[0.9, 0.4], boxes=[[40, 2, 60, 20], [2, 2, 20, 20]])
     assert boxscore.report.draw(black(), detections, truths).num("true") == 1
     picture = boxscore.report.draw(black(), detections, truths, score=0.5)
     assert [picture.num(kind) for kind in ("true", "false", "missed")] == [0, 1, 1]
@@ -114,8 +114,8 @@ def test_the_svg_is_well_formed_and_has_every_shape(result: Result, folder: Path
 def test_names_are_text_in_an_svg_file(tmp_path: Path) -> None:
     """Markup, control characters and half characters, too."""
     name = "</text><script>alert(1)</script> & \0 \ud800 \u202e"
-    truths = Truths(image=[0], label=[1], box=[[2, 2, 20, 20]], class_names={1: name}, image_names={0: name})
-    detections = Detections(image=[], label=[], score=[], box=[])
+    truths = Truths(image_ids=[0], labels=[1], boxes=[[2, 2, 20, 20]], class_names={1: name}, image_names={0: name})
+    detections = Detections(image_ids=[], labels=[], scores=[], boxes=[])
     boxscore.report.draw(black(), detections, truths).save(tmp_path / "picture.svg")
     root = ElementTree.parse(tmp_path / "picture.svg").getroot()
     assert [each for each in root.iter() if each.tag.endswith("script")] == []
@@ -124,39 +124,39 @@ def test_names_are_text_in_an_svg_file(tmp_path: Path) -> None:
 
 def test_oriented_boxes_masks_and_poses_have_their_own_lines() -> None:
     """Four corners; an outline that is filled; points, and lines between those that are labelled."""
-    none: dict[str, Any] = {"image": [], "label": [], "score": []}
+    none: dict[str, Any] = {"image_ids": [], "labels": [], "scores": []}
     corners = [[10, 0, 20, 10, 10, 20, 0, 10]]
-    truths = Truths(image=[0], label=[1], box=corners, box_format="xyxyxyxy")
-    found = Detections(**none, box=np.zeros((0, 8)), box_format="xyxyxyxy")
+    truths = Truths(image_ids=[0], labels=[1], boxes=corners, box_format="xyxyxyxy")
+    found = Detections(**none, boxes=np.zeros((0, 8)), box_format="xyxyxyxy")
     (shape,) = boxscore.report.draw(black(), found, truths).shapes
     assert shape.paths.lines == "M10 0L20 10L10 20L0 10Z"
     pixels = np.zeros((1, 48, 64), bool)
     pixels[0, 5:15, 10:30] = True
     pixels[0, 8:10, 14:20] = False
-    found = Detections(**none, mask=Masks.from_pixels(np.zeros((0, 48, 64), bool)))
-    (shape,) = boxscore.report.draw(black(), found, Truths(image=[0], label=[1], mask=pixels)).shapes
+    found = Detections(**none, masks=Masks.from_pixels(np.zeros((0, 48, 64), bool)))
+    (shape,) = boxscore.report.draw(black(), found, Truths(image_ids=[0], labels=[1], masks=pixels)).shapes
     assert shape.is_area
     assert shape.paths.lines == "M10 5L30 5L30 15L10 15ZM14 8L14 10L20 10L20 8Z"
     point = np.zeros((1, 17, 3))
     point[0, 5], point[0, 6], point[0, 7] = (10, 10, 2), (30, 10, 2), (12, 20, 2)
     found = Detections(**none, keypoints=np.zeros((0, 17, 3)))
-    truths = Truths(image=[0], label=[1], keypoints=point, area=[400.0])
+    truths = Truths(image_ids=[0], labels=[1], keypoints=point, area=[400.0])
     (shape,) = boxscore.report.draw(black(), found, truths, protocol="coco_keypoints").shapes
     assert (shape.paths.lines, shape.paths.dots) == ("M10 10L30 10M10 10L12 20", "M10 10h0M30 10h0M12 20h0")
 
 
 def test_boxes_as_fractions_are_drawn_in_pixels() -> None:
     """As YOLO's files have them."""
-    truths = Truths(image=[0], label=[0], box=[[0.5, 0.5, 0.5, 0.5]], box_format="cxcywh", is_normalized=True)
-    detections = Detections(image=[], label=[], score=[], box=[], box_format="cxcywh")
+    truths = Truths(image_ids=[0], labels=[0], boxes=[[0.5, 0.5, 0.5, 0.5]], box_format="cxcywh", _is_normalized=True)
+    detections = Detections(image_ids=[], labels=[], scores=[], boxes=[], box_format="cxcywh")
     (shape,) = boxscore.report.draw(black(), detections, truths).shapes
     assert shape.paths.lines == "M16 12L48 12L48 36L16 36Z"
 
 
 def test_a_large_image_is_drawn_smaller_with_its_shapes() -> None:
     """960 pixels at most; 4000 x 2000 become 960 x 480."""
-    truths = Truths(image=[0], label=[0], box=[[0, 1000, 4000, 2000]])
-    detections = Detections(image=[], label=[], score=[], box=[])
+    truths = Truths(image_ids=[0], labels=[0], boxes=[[0, 1000, 4000, 2000]])
+    detections = Detections(image_ids=[], labels=[], scores=[], boxes=[])
     picture = boxscore.report.draw(black(4000, 2000), detections, truths)
     assert (picture.width, picture.height) == (960, 480)
     assert picture.shapes[0].paths.lines == "M0 240L960 240L960 480L0 480Z"
@@ -190,8 +190,8 @@ def test_what_cannot_be_drawn_is_an_error(call: object, message: str, result: Re
 
 def test_rows_of_several_images_need_an_id() -> None:
     """Else it is not known which are drawn."""
-    truths = Truths(image=[0, 1], label=[1, 1], box=[[2, 2, 20, 20]] * 2)
-    detections = Detections(image=[], label=[], score=[], box=[])
+    truths = Truths(image_ids=[0, 1], labels=[1, 1], boxes=[[2, 2, 20, 20]] * 2)
+    detections = Detections(image_ids=[], labels=[], scores=[], boxes=[])
     with pytest.raises(InputError, match=r"^`image_id` must be given, as the rows are of 2 images$"):
         boxscore.report.draw(black(), detections, truths)
     assert boxscore.report.draw(black(), detections, truths, image_id=1).num("missed") == 1
@@ -370,8 +370,8 @@ def test_a_file_that_is_no_image_is_refused_beside_ultralytics(tmp_path: Path, m
 
 def test_a_size_of_zero_is_unknown() -> None:
     """The file's own size is taken, then."""
-    truths = Truths(image=[0], label=[1], box=[[2, 2, 20, 20]], image_sizes={0: (0, 0)})
-    picture = boxscore.report.draw(black(), Detections(image=[], label=[], score=[], box=[]), truths)
+    truths = Truths(image_ids=[0], labels=[1], boxes=[[2, 2, 20, 20]], image_sizes={0: (0, 0)})
+    picture = boxscore.report.draw(black(), Detections(image_ids=[], labels=[], scores=[], boxes=[]), truths)
     assert (picture.width, picture.height) == (64, 48)
 
 

@@ -67,8 +67,8 @@ def test_pr_curves_are_the_means_over_classes(result: boxscore.Result) -> None:
 def test_many_classes_are_grey_behind_their_mean() -> None:
     """More lines than colours and dashes."""
     labels = np.arange(20)
-    truths = Truths(image=labels, label=labels, box=np.tile([0, 0, 10, 10], (20, 1)))
-    found = Detections(image=labels, label=labels, score=np.full(20, 0.5), box=truths.box)
+    truths = Truths(image_ids=labels, labels=labels, boxes=np.tile([0, 0, 10, 10], (20, 1)))
+    found = Detections(image_ids=labels, labels=labels, scores=np.full(20, 0.5), boxes=truths.boxes)
     figure = boxscore.evaluate(found, truths).plot_pr(iou=0.5)
     assert len({line.get_color() for line in figure.axes[0].lines}) == 2
     assert [text.get_text() for text in figure.axes[0].get_legend().get_texts()] == ["mean, IoU 0.50 (AP 1.0000)"]  # type: ignore[union-attr]
@@ -78,10 +78,10 @@ def test_of_very_many_classes_the_most_confused_are_in_the_matrix() -> None:
     """All of 1,203 would be a picture of two gigapixels. By hand: 7 is taken for 1200, and 1200 for 30."""
     num = 1203
     box = np.array([[0, 0, 9, 9]]) + 20 * np.arange(num)[:, None]
-    truths = Truths(image=[0] * num, label=range(num), box=box, class_names=[f"class {k}" for k in range(num)])
+    truths = Truths(image_ids=[0] * num, labels=range(num), boxes=box, class_names=[f"class {k}" for k in range(num)])
     label = np.arange(num)
     label[7], label[1200] = 1200, 30
-    found = Detections(image=[0] * num, label=label, score=np.ones(num), box=box)
+    found = Detections(image_ids=[0] * num, labels=label, scores=np.ones(num), boxes=box)
     result = boxscore.evaluate(found, truths)
     confusion = result.confusion()
     assert confusion.most_confused(3) == [7, 30, 1200]
@@ -148,7 +148,9 @@ def test_what_cannot_be_drawn_is_left_out(tmp_path: Path) -> None:
     metric.update([{**there, "scores": [7.5]}], [there])
     paths = metric.compute().save_plots(tmp_path / "stream")
     assert sorted({path.stem for path in paths}) == ["ap_by_iou", "pr", "scores", "sizes"]
-    nothing = boxscore.evaluate(Detections(image=[], label=[], score=[], box=[]), Truths(image=[], label=[], box=[]))
+    nothing = boxscore.evaluate(
+        Detections(image_ids=[], labels=[], scores=[], boxes=[]), Truths(image_ids=[], labels=[], boxes=[])
+    )
     assert len(nothing.save_plots(tmp_path / "nothing")) == 2 * len(CHARTS)
 
 
@@ -206,8 +208,8 @@ def test_several_models_are_in_one_chart(result: boxscore.Result) -> None:
     fewer = boxscore.evaluate(detections, truths, Protocol.named("coco", limits=(1, 2, 3)))
     with pytest.raises(InputError, match="`results` must all have one protocol, but for `iou_type`; got d"):
         plots.draw_models({"all": result, "fewer": fewer})
-    moved = Truths(image=truths.image, label=truths.label, box=truths.box, box_format=truths.box_format)
-    none = boxscore.evaluate(Detections(image=[], label=[], score=[], box=[]), moved)
+    moved = Truths(image_ids=truths.image_ids, labels=truths.labels, boxes=truths.boxes, box_format=truths.box_format)
+    none = boxscore.evaluate(Detections(image_ids=[], labels=[], scores=[], boxes=[]), moved)
     comparison = boxscore.compare({"one": result, "the same": result}, resamples=2)
     one, same = comparison.plot_pr(iou=0.75).axes[0].lines
     assert np.array_equal(one.get_ydata(), result.curves.precision[5, :, :, 0, -1].mean(axis=1))
@@ -218,6 +220,16 @@ def test_several_models_are_in_one_chart(result: boxscore.Result) -> None:
     assert [line.get_label() for line in lines] == ["one", "none"]
     assert np.array_equal(lines[0].get_ydata(), [*result.per_threshold.values()])
     assert len(comparison.plot_ap_by_iou().axes[0].lines) == 2
+
+
+def test_charts_of_models_name_the_similarity() -> None:
+    """OKS for keypoints."""
+    points = np.stack([np.arange(34.0).reshape(1, 17, 2)] * 2, axis=1)[0]
+    truths = Truths(image_ids=[0, 1], labels=[1, 1], keypoints=points)
+    found = Detections(image_ids=[0, 1], labels=[1, 1], scores=[0.9, 0.8], keypoints=points)
+    result = boxscore.evaluate(found, truths, "coco_keypoints")
+    charts = plots.draw_models({"one": result, "two": result})
+    assert charts["models_ap_by_iou"].axes[0].get_xlabel() == "OKS threshold"
 
 
 NAMES = [
@@ -237,8 +249,8 @@ def test_names_of_any_script_and_length_are_drawn_without_warnings(kind: str, tm
     """Warnings are errors here. What no installed font has is a box; a dollar is a dollar."""
     num = len(NAMES)
     box = [[0, 0, 9, 9]] * num
-    truths = Truths(image=range(num), label=range(num), box=box, class_names=NAMES)
-    found = Detections(image=range(num), label=[*range(1, num), 0], score=[0.9] * num, box=box)
+    truths = Truths(image_ids=range(num), labels=range(num), boxes=box, class_names=NAMES)
+    found = Detections(image_ids=range(num), labels=[*range(1, num), 0], scores=[0.9] * num, boxes=box)
     result = boxscore.evaluate(found, truths)
     figures = [
         result.plot_confusion(),

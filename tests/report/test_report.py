@@ -219,11 +219,11 @@ def test_everything_that_can_be_used_has_a_name(show: Open, html: str) -> None:
 def test_a_perfect_detector_has_no_worst_images(show: Open) -> None:
     """And neither has one that misses in one image the others."""
     box = [[0, 0, 50, 50]] * 3
-    truths = Truths(image=range(3), label=[0] * 3, box=box)
-    found = Detections(image=range(3), label=[0] * 3, score=[0.9] * 3, box=box)
+    truths = Truths(image_ids=range(3), labels=[0] * 3, boxes=box)
+    found = Detections(image_ids=range(3), labels=[0] * 3, scores=[0.9] * 3, boxes=box)
     page = show(boxscore.evaluate(found, truths).to_html(resamples=0))
     expect(page.locator("#images .note")).to_have_text("No image has an error.")
-    fewer = Detections(image=range(2), label=[0] * 2, score=[0.9] * 2, box=box[:2])
+    fewer = Detections(image_ids=range(2), labels=[0] * 2, scores=[0.9] * 2, boxes=box[:2])
     page = show(boxscore.evaluate(fewer, truths).to_html(resamples=0))
     rows = page.get_by_role("table", name="Worst images").locator("tbody tr")
     assert rows.locator("th, td").all_text_contents() == ["2", "1", "0", "1", "0"]
@@ -240,15 +240,17 @@ def test_protocols_with_one_threshold_and_one_area(show: Open, protocol: Any) ->
 
 def test_nothing_is_a_report_too(show: Open) -> None:
     """Of dashes."""
-    nothing = boxscore.evaluate(Detections(image=[], label=[], score=[], box=[]), Truths(image=[], label=[], box=[]))
+    nothing = boxscore.evaluate(
+        Detections(image_ids=[], labels=[], scores=[], boxes=[]), Truths(image_ids=[], labels=[], boxes=[])
+    )
     page = show(nothing.to_html())
     expect(page.locator(".headline .value")).to_have_text("–")
 
 
 def test_a_class_without_truths_has_no_line(show: Open) -> None:
     """And no AP; it is last, whichever way the others are sorted."""
-    truths = Truths(image=[0], label=[0], box=[[0, 0, 9, 9]], class_names=["cat", "dog"])
-    found = Detections(image=[0, 0], label=[0, 1], score=[0.9, 0.8], box=[[0, 0, 9, 9]] * 2)
+    truths = Truths(image_ids=[0], labels=[0], boxes=[[0, 0, 9, 9]], class_names=["cat", "dog"])
+    found = Detections(image_ids=[0, 0], labels=[0, 1], scores=[0.9, 0.8], boxes=[[0, 0, 9, 9]] * 2)
     page = show(boxscore.evaluate(found, truths).to_html())
     page.get_by_role("checkbox", name="Show dog in the charts").check()
     expect(page.locator("#curves figure").first).to_have_attribute("aria-label", re.compile("; dog$"))
@@ -262,10 +264,10 @@ def test_scores_beyond_0_and_1(show: Open) -> None:
     """Logits have a histogram of their own range, and no calibration."""
     detections, truths = sample.load()
     logits = Detections(
-        image=detections.image,
-        label=detections.label,
-        score=np.asarray(detections.score) * 20 - 10,
-        box=detections.box,
+        image_ids=detections.image_ids,
+        labels=detections.labels,
+        scores=np.asarray(detections.scores) * 20 - 10,
+        boxes=detections.boxes,
         box_format=detections.box_format,
     )
     page = show(boxscore.evaluate(logits, truths).to_html())

@@ -34,12 +34,12 @@ def long_names() -> dict[str, boxscore.Result]:
     corner = random.uniform(0, 400, (num, 2))
     box = np.concatenate([corner, corner + random.uniform(20, 150, (num, 2))], axis=1)
     files = {i: f"a/folder/of/images/from/the/site/camera_{i:04d}_2024-11-03T12-00-00.jpg" for i in range(num_images)}
-    truths = Truths(image=image, label=label, box=box, class_names=CLASSES, image_names=files)
+    truths = Truths(image_ids=image, labels=label, boxes=box, class_names=CLASSES, image_names=files)
     results = {}
     for i, file in enumerate(FILES):
         seen = np.where(random.random(num) < 0.2, random.integers(0, len(CLASSES), num), label)
         moved = box + random.normal(0, 2 + i, (num, 1))
-        found = Detections(image=image, label=seen, score=random.random(num), box=moved)
+        found = Detections(image_ids=image, labels=seen, scores=random.random(num), boxes=moved)
         results[file] = boxscore.evaluate(found, truths)
     return results
 
@@ -181,9 +181,9 @@ def test_numbers_of_the_matrix_are_read_on_every_shade(
     label = np.arange(num) % num_classes
     seen = np.where(np.arange(num) // num_classes < 5 * label, label, (label + 1 + np.arange(num) // 100) % num_classes)
     box = np.array([[0, 0, 9, 9]]) + 20 * np.arange(num)[:, None]
-    truths = Truths(image=[0] * num, label=label, box=box)
+    truths = Truths(image_ids=[0] * num, labels=label, boxes=box)
     protocol = boxscore.Protocol.named("coco", limits=(None,))
-    found = Detections(image=[0] * num, label=seen, score=np.ones(num), box=box)
+    found = Detections(image_ids=[0] * num, labels=seen, scores=np.ones(num), boxes=box)
     page = show(boxscore.evaluate(found, truths, protocol).to_html(resamples=0), color_scheme=scheme)
     page.emulate_media(media=media, color_scheme=scheme)
     contrasts = page.evaluate(CONTRASTS)

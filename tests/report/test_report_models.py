@@ -94,12 +94,12 @@ def mixed() -> boxscore.analysis.Comparison:
     image, label = np.tile(np.arange(num), num_classes), np.repeat(np.arange(num_classes), num)
     box = np.array([[0, 0, 9, 9]]) + 20 * label[:, None]
     names = [f"class {gain:+g}" for gain in GAINS]
-    truths = Truths(image=image, label=label, box=box, class_names=names)
+    truths = Truths(image_ids=image, labels=label, boxes=box, class_names=names)
 
     def result_of(num_found: list[int]) -> boxscore.Result:
         is_found = image < np.array(num_found)[label]
         score = np.ones(int(is_found.sum()))
-        found = Detections(image=image[is_found], label=label[is_found], score=score, box=box[is_found])
+        found = Detections(image_ids=image[is_found], labels=label[is_found], scores=score, boxes=box[is_found])
         return boxscore.evaluate(found, truths, Protocol.named("voc2012"))
 
     first = [12, 14, 14, 14, 14]
@@ -184,8 +184,8 @@ def test_models_with_different_classes_are_in_one_chart(show: Open) -> None:
     box = [[0, 0, 9, 9]] * 2
     here, there = (
         boxscore.evaluate(
-            Detections(image=[0, 1], label=labels, score=[0.9, 0.9], box=box),
-            Truths(image=[0, 1], label=labels, box=box, class_names={1: "cat", 2: "dog", 3: "eel"}),
+            Detections(image_ids=[0, 1], labels=labels, scores=[0.9, 0.9], boxes=box),
+            Truths(image_ids=[0, 1], labels=labels, boxes=box, class_names={1: "cat", 2: "dog", 3: "eel"}),
         )
         for labels in ([1, 2], [2, 3])
     )

@@ -126,8 +126,10 @@ def test_names_in_pictures_are_text(show: Open, tmp_path: Path) -> None:
     num = len(HOSTILE)
     box = [[2, 2, 20, 20]] * num
     photo((64, 48)).save(tmp_path / "0.png")
-    truths = Truths(image=[0] * num, label=range(num), box=box, class_names=HOSTILE)
-    found = Detections(image=[0] * num, label=[*range(1, num), 0], score=[0.9] * num, box=[[40, 2, 60, 20]] * num)
+    truths = Truths(image_ids=[0] * num, labels=range(num), boxes=box, class_names=HOSTILE)
+    found = Detections(
+        image_ids=[0] * num, labels=[*range(1, num), 0], scores=[0.9] * num, boxes=[[40, 2, 60, 20]] * num
+    )
     page = show(boxscore.evaluate(found, truths).to_html(image_folder=tmp_path, resamples=0))
     page.locator("#images .thumb").click()
     shown = page.locator("#images dialog text").all_text_contents()

@@ -22,9 +22,9 @@ def test_no_name_becomes_markup(show: Open, tmp_path: Path) -> None:
     num = len(HOSTILE)
     box = [[0, 0, 10, 10]] * num
     truths = Truths(
-        image=range(num), label=range(num), box=box, class_names=HOSTILE, image_names=dict(enumerate(HOSTILE))
+        image_ids=range(num), labels=range(num), boxes=box, class_names=HOSTILE, image_names=dict(enumerate(HOSTILE))
     )
-    found = Detections(image=range(num), label=[*range(1, num), 0], score=[0.9] * num, box=box)
+    found = Detections(image_ids=range(num), labels=[*range(1, num), 0], scores=[0.9] * num, boxes=box)
     result = boxscore.evaluate(found, truths)
     page = show(make_report(dict.fromkeys(HOSTILE[:3], result), title=HOSTILE[0], made_from={HOSTILE[0]: HOSTILE[2]}))
     assert page.title() == HOSTILE[0]
@@ -74,10 +74,10 @@ def test_it_is_small_with_the_classes_of_lvis(show: Open) -> None:
     box = np.concatenate([corner, corner + random.uniform(5, 150, (num, 2))], axis=1)
     image = random.integers(0, 4000, num)
     names = [f"a rather long name of class {k}" for k in range(num_classes)]
-    truths = Truths(image=image, label=label, box=box, class_names=names)
+    truths = Truths(image_ids=image, labels=label, boxes=box, class_names=names)
     moved = box + random.normal(0, 4, box.shape) * [1, 1, 0, 0]
     moved[:, 2:] = np.maximum(moved[:, 2:], moved[:, :2])
-    found = Detections(image=image, label=label, score=random.random(num), box=moved)
+    found = Detections(image_ids=image, labels=label, scores=random.random(num), boxes=moved)
     result = boxscore.evaluate(found, truths)
     sure = result.intervals(resamples=20)
     html = make_report({"one": result, "two": result}, intervals={"one": sure, "two": sure})
@@ -97,11 +97,11 @@ def test_a_comparison_of_three_is_small_with_the_classes_of_lvis(show: Open) -> 
     corner = random.uniform(0, 400, (num, 2))
     box = np.concatenate([corner, corner + random.uniform(20, 150, (num, 2))], axis=1)
     names = [f"a rather long name of class {k}" for k in range(num_classes)]
-    truths = Truths(image=image, label=label, box=box, class_names=names)
+    truths = Truths(image_ids=image, labels=label, boxes=box, class_names=names)
     results = {}
     for shift in (2.0, 4.0, 6.0):
         moved = box + random.normal(0, shift, (num, 1))
-        found = Detections(image=image, label=label, score=random.random(num), box=moved)
+        found = Detections(image_ids=image, labels=label, scores=random.random(num), boxes=moved)
         results[f"shifted by {shift:g}"] = boxscore.evaluate(found, truths)
     comparison = boxscore.compare(results, resamples=20)
     html = comparison.to_html()
@@ -129,9 +129,11 @@ def test_20000_classes_take_neither_minutes_nor_gigabytes(show: Open, tmp_path: 
     corner = random.uniform(0, 400, (num, 2))
     box = np.concatenate([corner, corner + random.uniform(20, 150, (num, 2))], axis=1)
     names = [f"{k}: {'a name that goes on and on; ' * 40 if k == 3 else 'a class'}" for k in range(num_classes)]
-    truths = Truths(image=image, label=label, box=box, class_names=names)
+    truths = Truths(image_ids=image, labels=label, boxes=box, class_names=names)
     seen = np.where(random.random(num) < 0.1, random.integers(0, num_classes, num), label)
-    found = Detections(image=image, label=seen, score=random.random(num), box=box + random.normal(0, 3, (num, 1)))
+    found = Detections(
+        image_ids=image, labels=seen, scores=random.random(num), boxes=box + random.normal(0, 3, (num, 1))
+    )
     result = boxscore.evaluate(found, truths, Protocol.named("coco", areas={"all": (0, None)}, limits=(100,)))
     tracemalloc.start()
     html = make_report({"one": result, "two": result})
@@ -161,8 +163,8 @@ def test_a_few_thousand_classes_have_their_intervals_only_on_request(show: Open)
     num = 10_000
     box = np.array([[0, 0, 9, 9]]) + 20 * (np.arange(num)[:, None] % 50)
     image = np.arange(num) // 50
-    truths = Truths(image=image, label=np.arange(num) % 5000, box=box)
-    found = Detections(image=image, label=np.arange(num) % 5000, score=np.ones(num), box=box)
+    truths = Truths(image_ids=image, labels=np.arange(num) % 5000, boxes=box)
+    found = Detections(image_ids=image, labels=np.arange(num) % 5000, scores=np.ones(num), boxes=box)
     result = boxscore.evaluate(found, truths, Protocol.named("coco", areas={"all": (0, None)}, limits=(100,)))
     assert default_resamples(result) == 1000
     assert default_resamples(boxscore.evaluate(found, truths)) == 0

@@ -31,9 +31,13 @@ def after_epoch(epoch: int, *, seed: int = 0) -> Result:
     """The result of a detector that finds more of the sample after each epoch."""
     random = np.random.default_rng(seed)
     is_found = random.random(len(DETECTIONS)) < 0.3 + 0.1 * epoch
-    columns: dict[str, Any] = {name: np.asarray(getattr(DETECTIONS, name)) for name in ("image", "label", "score")}
+    columns: dict[str, Any] = {
+        name: np.asarray(getattr(DETECTIONS, name)) for name in ("image_ids", "labels", "scores")
+    }
     found = {name: column[is_found] for name, column in columns.items()}
-    return boxscore.evaluate(Detections(**found, box=np.asarray(DETECTIONS.box)[is_found], box_format="xywh"), TRUTHS)
+    return boxscore.evaluate(
+        Detections(**found, boxes=np.asarray(DETECTIONS.boxes)[is_found], box_format="xywh"), TRUTHS
+    )
 
 
 RESULTS = {name: [after_epoch(epoch, seed=seed) for epoch in range(4)] for seed, name in enumerate(("a", "b"))}

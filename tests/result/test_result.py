@@ -78,7 +78,8 @@ def test_per_class_has_the_ap_at_half_overlap(result: boxscore.Result) -> None:
 def test_classes_without_names_go_by_their_labels() -> None:
     """And those without truths have no AP."""
     result = boxscore.evaluate(
-        Detections(image=[0, 0], label=[3, 70], score=[0.9, 0.8], box=BOX * 2), Truths(image=[0], label=[3], box=BOX)
+        Detections(image_ids=[0, 0], labels=[3, 70], scores=[0.9, 0.8], boxes=BOX * 2),
+        Truths(image_ids=[0], labels=[3], boxes=BOX),
     )
     assert result.per_class.name == ("3", "70")
     assert math.isnan(result.per_class.ap[1])
@@ -87,7 +88,9 @@ def test_classes_without_names_go_by_their_labels() -> None:
 
 def test_to_dict_is_plain_json(result: boxscore.Result) -> None:
     """Undefined is null; it survives a round trip."""
-    nothing = boxscore.evaluate(Detections(image=[], label=[], score=[], box=[]), Truths(image=[], label=[], box=[]))
+    nothing = boxscore.evaluate(
+        Detections(image_ids=[], labels=[], scores=[], boxes=[]), Truths(image_ids=[], labels=[], boxes=[])
+    )
     assert nothing.to_dict()["map"] is None
     plain = result.to_dict()
     assert json.loads(json.dumps(plain, allow_nan=False)) == plain
@@ -100,8 +103,8 @@ def test_to_dict_is_plain_json(result: boxscore.Result) -> None:
 
 def test_it_prints_as_a_table() -> None:
     """One line a number, with what it means; undefined is a dash."""
-    truths = Truths(image=[0], label=[3], box=BOX, class_names={3: "cat", 4: "dog"})
-    result = boxscore.evaluate(Detections(image=[0], label=[3], score=[0.9], box=BOX), truths, "voc2012")
+    truths = Truths(image_ids=[0], labels=[3], boxes=BOX, class_names={3: "cat", 4: "dog"})
+    result = boxscore.evaluate(Detections(image_ids=[0], labels=[3], scores=[0.9], boxes=BOX), truths, "voc2012")
     assert str(result).splitlines() == [
         "voc2012: 2 classes, 1 truth, 1 detection",
         "",
@@ -121,7 +124,7 @@ def test_it_prints_as_a_table() -> None:
 
 def test_weighted_and_micro_averages_of_nothing_are_undefined() -> None:
     """As the plain mean is."""
-    nothing = Detections(image=[], label=[], score=[], box=[]), Truths(image=[], label=[], box=[])
+    nothing = Detections(image_ids=[], labels=[], scores=[], boxes=[]), Truths(image_ids=[], labels=[], boxes=[])
     for average in ("macro", "weighted", "micro"):
         assert math.isnan(boxscore.evaluate(*nothing, Protocol.named("coco", average=average))["map"])
 
@@ -138,8 +141,8 @@ def test_the_numbers_of_a_protocol_are_those_of_numpy() -> None:
 def test_names_of_any_script_leave_the_columns_straight() -> None:
     """Wide letters take two columns of a terminal, marks none; what would move its cursor is escaped."""
     names = ["dog", "犬", "de\u0301", "می\u200cرود", "\x1b[31mred\n"]
-    truths = Truths(image=[0] * 5, label=range(5), box=[[0, 0, 9, 9]] * 5, class_names=names)
-    nothing = Detections(image=[], label=[], score=[], box=[])
+    truths = Truths(image_ids=[0] * 5, labels=range(5), boxes=[[0, 0, 9, 9]] * 5, class_names=names)
+    nothing = Detections(image_ids=[], labels=[], scores=[], boxes=[])
     _, _, *rows = str(boxscore.evaluate(nothing, truths).per_class).splitlines()
     cells = [row[: row.index("0.0000")] for row in rows]
     assert [cell.rstrip() for cell in cells] == ["dog", "犬", "de\u0301", "می\u200cرود", "\\x1b[31mred\\n"]
@@ -151,20 +154,22 @@ def test_tallies_are_merged_when_the_tally_is_first_read() -> None:
     protocol = Protocol.named("coco")
     parts = [
         boxscore.match(
-            Detections(image=[i], label=[1], score=[0.9], box=BOX), Truths(image=[i], label=[1], box=BOX), protocol
+            Detections(image_ids=[i], labels=[1], scores=[0.9], boxes=BOX),
+            Truths(image_ids=[i], labels=[1], boxes=BOX),
+            protocol,
         )
         for i in range(3)
     ]
     lazy = Lazy(lambda: joined(parts))
-    result = replace(boxscore.finish(parts), lazy_tally=lazy)
+    result = replace(boxscore.finish(parts), _lazy_tally=lazy)
     assert result.tally is result.tally
-    assert result.lazy_tally is lazy
+    assert result._lazy_tally is lazy
     expected = parts[0].merge(*parts[1:])
     for name in ("image", "label", "score", "state", "truth_image", "truth_label", "truth_state"):
         assert np.array_equal(getattr(result.tally, name), getattr(expected, name)), name
     assert pickle.loads(pickle.dumps(result)).tally.image.tolist() == [0, 1, 2]
     with pytest.raises(InputError, match="this result has no tally: it was computed class by class"):
-        _ = replace(result, lazy_tally=None).tally
+        _ = replace(result, _lazy_tally=None).tally
 
 
 def test_inputs_are_what_was_evaluated() -> None:

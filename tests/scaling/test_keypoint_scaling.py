@@ -10,6 +10,7 @@ import boxscore
 from boxscore import InputError, Protocol
 from boxscore.cli import main
 from boxscore.data.dataset import take
+from boxscore.data.geometry.keypoints import Keypoints
 from boxscore.result import arrow
 from boxscore.scaling import out_of_core
 from tests.support.comparisons import assert_same
@@ -95,7 +96,9 @@ def test_files_without_keypoints(tmp_path: Path) -> None:
     found, there = table_rows(*scene())
     paths = files(tmp_path)
     boxes = write(tmp_path, [{key: row[key] for key in row if key != "keypoints"} for row in there], "boxes", "parquet")
-    with pytest.raises(InputError, match=r"must have keypoints for `iou_type` keypoints; .*boxes\.parquet has none"):
+    with pytest.raises(
+        InputError, match=r"boxes\.parquet: must have sets of keypoints for `iou_type` keypoints; the file has none"
+    ):
         evaluate_files((paths[0], boxes))
     there[2]["keypoints"] = [float("nan")] * 15
     bad = write(tmp_path, there, "bad", "parquet")
@@ -116,7 +119,7 @@ def test_shards_merge_to_what_one_pass_gives() -> None:
     detections, truths = expected(*scene(num_images=30))
     tallies = []
     for part in range(3):
-        some = take(detections, detections.image % 3 == part), take(truths, truths.image % 3 == part)
+        some = take(detections, detections.image_ids % 3 == part), take(truths, truths.image_ids % 3 == part)
         tallies.append(boxscore.scaling.match_shard(*some, OKS, name=f"part {part}"))
         for is_fixed in (False, True):
             tables = pose_tables(*some, is_fixed=is_fixed)
@@ -130,15 +133,19 @@ def test_shards_merge_to_what_one_pass_gives() -> None:
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
-        ([1.0, 2.0], "`keypoints` must be lists of numbers x, y, v, x, y, v, …; got double"),
-        ([[1.0, 2.0]], "`keypoints` row 0 must have three numbers for each point; got 2"),
+        ([1.0, 2.0], "`keypoints` row 0 must be a list of numbers x, y, v, x, y, v, …, three for each point; got "),
+        ([[1.0, 2.0]], "`keypoints` row 0 must be a list of numbers x, y, v, .* three for each point; got 2 numbers"),
         ([[1.0, 2.0, 2.0], [1.0] * 6], "`keypoints` row 1 must have 3 numbers; got 6"),
         ([[1.0, 2.0, 2.0], None], "`keypoints` row 1 must not be null"),
-        (["[1, 2, 2]", "1, 2, 2"], "`keypoints` row 1 must be a list of numbers in JSON; got '1, 2, 2'"),
+        (["[1, 2, 2]", "1, 2, 2"], "`keypoints` row 1 must be a list of numbers x, y, .*; got '1, 2, 2'"),
         ([["a", "b", "c"]], "`keypoints` must hold numbers; got list<"),
     ],
 )
 def test_columns_that_are_no_keypoints(rows: Any, message: str) -> None:
     """With the row and the rule."""
     with pytest.raises(InputError, match=message):
-        arrow.keypoints_of(pyarrow.chunked_array([pyarrow.array(rows)]))
+        arrow.detections_of(
+            pyarrow.table({**dict.fromkeys(("image", "label", "score"), [0] * len(rows)), "keypoints": rows}),
+            box_format="xyxy",
+            kind=Keypoints,
+        )

@@ -23,7 +23,7 @@ SEGM = Protocol.named("coco", iou_type="segm")
 def scene(seed: int = 21, num_images: int = 14) -> tuple[boxscore.Detections, boxscore.Truths]:
     """Some masks; classes have no names, as tables have none."""
     detections, truths = columns_of(*random_masks(seed, num_images=num_images))
-    columns = {name: getattr(truths, name) for name in ("image", "label", "mask", "ignore", "area")}
+    columns = {name: getattr(truths, name) for name in ("image_ids", "labels", "masks", "ignore", "area")}
     return detections, boxscore.Truths(**columns)
 
 
@@ -32,7 +32,7 @@ RLE = {"size": [2, 2], "counts": "4"}
 
 def test_masks_travel_as_structs() -> None:
     """There and back, in chunks and slices, as text or bytes, with any kind of lists."""
-    masks = scene()[0].mask
+    masks = scene()[0].masks
     column = arrow.column_of(masks)
     assert arrow.masks_of(column).rle() == masks.rle()
     chunked = pyarrow.chunked_array([column.slice(0, 5), column.slice(5, 0), column.slice(5)]).slice(2, 8)
@@ -78,7 +78,7 @@ def test_shards_merge_to_what_one_pass_gives() -> None:
     expected = boxscore.evaluate(detections, truths)
     tallies = []
     for part in range(3):
-        some = take(detections, detections.image % 3 == part), take(truths, truths.image % 3 == part)
+        some = take(detections, detections.image_ids % 3 == part), take(truths, truths.image_ids % 3 == part)
         by_table = boxscore.scaling.match_shard(*mask_tables(*some), SEGM, name=f"part {part}")
         tallies.append(boxscore.scaling.match_shard(*some, SEGM, name=f"part {part}"))
         assert_same(boxscore.finish(by_table), boxscore.finish(tallies[-1]))
@@ -94,7 +94,7 @@ def test_files_larger_than_memory(tmp_path: Path) -> None:
     from pyarrow import parquet
 
     detections, truths = scene(num_images=40)
-    detections = take(detections, np.isin(detections.image, truths.image))
+    detections = take(detections, np.isin(detections.image_ids, truths.image_ids))
     found, there = tmp_path / "found.parquet", tmp_path / "there.parquet"
     names = {"image": "image_id", "label": "category_id", "mask": "segmentation"}
     for table, path in zip(mask_tables(detections, truths), (found, there), strict=True):
@@ -117,7 +117,7 @@ def test_many_shards_give_what_one_gives(tmp_path: Path, monkeypatch: pytest.Mon
     from boxscore.scaling import out_of_core
 
     detections, truths = scene(num_images=40)
-    detections = take(detections, np.isin(detections.image, truths.image))
+    detections = take(detections, np.isin(detections.image_ids, truths.image_ids))
     found, there = tmp_path / "found.parquet", tmp_path / "there.parquet"
     for table, path in zip(mask_tables(detections, truths), (found, there), strict=True):
         parquet.write_table(table, path)

@@ -23,6 +23,7 @@ import boxscore._support.memory_size
 import boxscore.ray
 from boxscore import InputError, Protocol, Result
 from boxscore.cli import main
+from tests.geometries.interval_scenes import make_scene, protocol_of
 from tests.support import oriented_tables, pose_tables
 from tests.support.arrow_tables import tables
 from tests.support.comparisons import assert_same
@@ -333,7 +334,7 @@ def test_nothing_at_all_is_fine(cluster: Path) -> None:
         with told:
             result = evaluate(ray.data.from_arrow(found), ray.data.from_arrow(there))
         assert_same(result, on_one_machine(found, there, "coco"))
-        assert result.lazy_tally is None
+        assert not result.has_tally
 
 
 def test_the_command_runs_on_ray(
@@ -446,10 +447,10 @@ def test_a_likely_mistake_is_told() -> None:
 
     found, truths = data()
     rows = [
-        {"image": np.asarray(each.image), "label": np.asarray(each.label), "box": list(box)}
-        for each, box in ((found, centers(found.box)), (truths, np.asarray(truths.box)))
+        {"image": np.asarray(each.image_ids), "label": np.asarray(each.labels), "box": list(box)}
+        for each, box in ((found, centers(found.boxes)), (truths, np.asarray(truths.boxes)))
     ]
-    sides = [pa.table(columns) for columns in (rows[0] | {"score": np.asarray(found.score)}, rows[1])]
+    sides = [pa.table(columns) for columns in (rows[0] | {"score": np.asarray(found.scores)}, rows[1])]
     detections, there = map(ray.data.from_arrow, sides)
     with pytest.warns(UserWarning, match="the boxes of `detections` look like cxcywh, but are read as xywh"):
         boxscore.ray.evaluate(detections, there, box_format="xywh", quiet=True)
@@ -463,3 +464,20 @@ def test_the_examples_of_its_page_run(
     monkeypatch.chdir(tmp_path)
     page = "docs/guides/scaling.md"
     run_page(page, tmp_path, prepare_page(page, tmp_path), capsys)
+
+
+@pytest.mark.usefixtures("cluster")
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_a_geometry_of_the_tests(suffix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Workers import its module; files give the bits of the data in memory, from many shards."""
+    scene = make_scene()
+    detections, truths = scene.detections[0], scene.truths[0]
+    paths = tmp_path / f"detections{suffix}", tmp_path / f"truths{suffix}"
+    boxscore.formats.write_detections(paths[0], detections, truths)
+    boxscore.formats.write_truths(paths[1], truths)
+    monkeypatch.setattr("boxscore.scaling.ray.job.MATCH_BYTES", 500_000)
+    protocol = protocol_of(detections)
+    result = boxscore.ray.evaluate_files(*paths, protocol, memory="10MB", quiet=True)
+    expected = boxscore.evaluate(detections, truths, protocol)
+    assert list(result.values()) == list(expected.values())
+    assert np.array_equal(result.curves.precision, expected.curves.precision)

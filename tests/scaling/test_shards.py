@@ -177,7 +177,7 @@ def test_a_shard_that_comes_twice_is_found_by_its_images() -> None:
         ("box", [{"x": 1}, {"x": 2}], "detections: `box` must hold numbers; got struct<x: int64>"),
         ("box", [["0"] * 4] * 2, "detections: `box` must hold numbers; got list<.*string>"),
         ("image", [1, 3], "image 3 is not one of the shard's"),
-        ("label", [1, 9], r"`label` must be one of those in `class_names` \(1\); got 9"),
+        ("label", [1, 9], r"`labels` must be one of those in `class_names` \(1\); got 9"),
     ],
 )
 def test_a_poisoned_shard_fails_with_its_name(column: str, values: list[Any], complaint: str) -> None:
@@ -195,7 +195,7 @@ def test_a_shard_without_a_column_is_refused() -> None:
         match_shard(table, table, name="part-3")
     twice = table.append_column("image", pa.array([2]))
     with pytest.raises(InputError, match="part-3: truths: must have each column once; got `image` more than once"):
-        match_shard(boxscore.Detections(image=[], label=[], score=[], box=[]), twice, name="part-3")
+        match_shard(boxscore.Detections(image_ids=[], labels=[], scores=[], boxes=[]), twice, name="part-3")
     with pytest.raises(InputError, match=r"must be boxscore columns or a pyarrow\.Table; got list"):
         match_shard([1], table, name="part-3")
 

@@ -8,6 +8,7 @@ import numpy as np
 from pycocotools import mask
 
 from boxscore import InputError, _compiled
+from boxscore.data.geometry.masks import Masks, Polygons
 
 PARTS = ("keypoints", "foot_kpts", "face_kpts", "lefthand_kpts", "righthand_kpts")
 """The keys of keypoints, in the order of their points."""
@@ -61,8 +62,8 @@ def _refuse(name: str) -> Any:
     raise InputError(f"{name} is not JSON")
 
 
-def _need(is_fine: bool) -> None:
-    if not is_fine:
+def _need(is_valid: bool) -> None:
+    if not is_valid:
         raise InputError("refused")
 
 
@@ -356,7 +357,7 @@ def same(found: Any, expected: Any) -> bool:
 
 def same_masks(found: Any, expected: list[dict[str, Any]]) -> bool:
     """Whether segmentations are the masks that pycocotools has, with their areas and boxes."""
-    drawn = found.draw(np.array([SIZE] * len(expected), np.int64), 2)
+    drawn = _drawn(found)
     counts, start = drawn.counts.tobytes(), drawn.start.tolist()
     return (
         [counts[start[row] : start[row + 1]] for row in range(len(drawn))] == [each["counts"] for each in expected]
@@ -364,6 +365,19 @@ def same_masks(found: Any, expected: list[dict[str, Any]]) -> bool:
         and np.array_equal(drawn.area, mask.area(expected))
         and np.array_equal(drawn.box, [_outer_box(each) for each in expected])
     )
+
+
+def _drawn(found: Any) -> Any:
+    """The masks of segmentations, with polygons drawn in images of one size."""
+    if not found.has_polygons:
+        return found.masks
+    points, part_start, mask_start = found.polygons()
+    outlines = Polygons(points=points, part_start=part_start, mask_start=mask_start)
+    read, rows = Masks(runs=found.masks), []
+    for row, is_outlined in enumerate(outlines.has_parts.tolist()):
+        own = outlines.take(np.array([row]))
+        rows.append(Masks.from_polygons(own, [SIZE]) if is_outlined else read.take([row]))
+    return Masks.concatenate(rows).runs
 
 
 def _outer_box(encoded: dict[str, Any]) -> list[float]:

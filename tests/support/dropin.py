@@ -95,7 +95,7 @@ def as_dataset(scene: Scene) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     ]
     results = [
         {"image_id": image, "category_id": label, "bbox": box, "score": score}
-        for image, label, box, score in _rows(scene.detection, "score")
+        for image, label, box, score in _rows(scene.detection, "scores")
     ]
     dataset = {
         "info": {"year": 2026},
@@ -178,4 +178,4 @@ def check_same_from(dataset: Any, results: Any, folder: Path) -> Any:
 
 
 def _rows(columns: dict[str, Any], *more: str) -> Any:
-    return zip(*(columns[name].tolist() for name in ("image", "label", "box", *more)), strict=True)
+    return zip(*(columns[name].tolist() for name in ("image_ids", "labels", "boxes", *more)), strict=True)

@@ -15,8 +15,8 @@ import numpy as np
 
 import boxscore
 from boxscore import Detections, Protocol, Truths
-from boxscore.data.batch_keys import KEY_OF_IOU_TYPE
 from boxscore.data.geometry.box_formats import BoxFormat
+from boxscore.data.geometry.kinds import kind_of
 from boxscore.protocol.protocol import IOU_TYPES
 from boxscore.protocol.table import PROTOCOLS, protocol_of
 from boxscore.result.tally import Tally
@@ -81,7 +81,7 @@ class Scene:
 
     def __init__(self, iou_type: Any, num_points: int) -> None:
         random = np.random.default_rng(7)
-        self.iou_type, self.key = iou_type, KEY_OF_IOU_TYPE[iou_type]
+        self.iou_type, self.key = iou_type, kind_of(iou_type).key
         self.box_format: BoxFormat = "cxcywha:radians" if iou_type in ("obb", "probiou") else "xyxy"
         self.preds: list[Dict] = []
         self.targets: list[Dict] = []
@@ -258,14 +258,14 @@ def _by_batch(protocol: Protocol) -> Numbers:
     there = PaddedTruths(box, targets["labels"], targets["iscrowd"] > 0, targets["area"])
     matched = match_batch(found, there, protocol)
     counts = which_count(there.area, ignored_kinds(there.ignore, protocol), protocol)
-    image, truth_image = (np.indices(each.shape)[0] for each in (found.label, there.label))
-    is_row, is_truth = ~matched.discarded, there.label >= 0
-    labels = [np.zeros_like(each) if protocol.class_agnostic else each for each in (found.label, there.label)]
+    image, truth_image = (np.indices(each.shape)[0] for each in (found.labels, there.labels))
+    is_row, is_truth = ~matched.discarded, there.labels >= 0
+    labels = [np.zeros_like(each) if protocol.class_agnostic else each for each in (found.labels, there.labels)]
     tally = Tally.from_verdicts(
         protocol=protocol,
         image=image[is_row],
         label=labels[0][is_row],
-        score=found.score[is_row],
+        score=found.scores[is_row],
         rank=matched.rank[is_row],
         verdict=matched.verdict[is_row],
         classes=np.unique(np.concatenate([labels[0][is_row], labels[1][is_truth]])),
@@ -373,10 +373,12 @@ def tables_of(scene: Scene, **names: str) -> tuple[Any, Any]:
     tables = []
     sides: tuple[Any, Any] = scene.columns(is_full=False)
     for side, images in zip(sides, (scene.preds, scene.targets), strict=True):
-        columns: Dict = {"image": side.image, "label": side.label}
-        columns |= {"score": side.score} if isinstance(side, Detections) else {"ignore": side.ignore, "area": side.area}
+        columns: Dict = {"image": side.image_ids, "label": side.labels}
+        columns |= (
+            {"score": side.scores} if isinstance(side, Detections) else {"ignore": side.ignore, "area": side.area}
+        )
         if scene.key == "masks":
-            columns["mask"] = column_of(side.mask)
+            columns["mask"] = column_of(side.masks)
         if scene.key == "keypoints":
             third = "keypoints_scores" if isinstance(side, Detections) else "visibility"
             points = [np.concatenate([each["keypoints"], each[third][..., None]], axis=2) for each in images]
@@ -384,8 +386,8 @@ def tables_of(scene: Scene, **names: str) -> tuple[Any, Any]:
         if "boxes" in images[0]:
             columns["box"] = pyarrow.array([row.tolist() for each in images for row in each["boxes"]])
         if isinstance(side, Truths):
-            listed, image = scene.listed(), np.asarray(side.image).tolist()
-            columns["class_group"] = [GROUPS[label] for label in np.asarray(side.label).tolist()]
+            listed, image = scene.listed(), np.asarray(side.image_ids).tolist()
+            columns["class_group"] = [GROUPS[label] for label in np.asarray(side.labels).tolist()]
             columns |= {name: np.full(len(image), SIDE) for name in ("image_width", "image_height")}
             columns["crowd_index"] = [number / 5 for number in image]
             for name in ("neg_category_ids", "not_exhaustive_category_ids"):

@@ -110,9 +110,9 @@ def columns_of(dataset: Dict, results: list[Dict]) -> tuple[boxscore.Detections,
     sizes = {image["id"]: (image["height"], image["width"]) for image in dataset["images"]}
     annotations = dataset["annotations"]
     truths = boxscore.Truths(
-        image=[row["image_id"] for row in annotations],
-        label=[row["category_id"] for row in annotations],
-        mask=boxscore.data.Masks.from_rle(
+        image_ids=[row["image_id"] for row in annotations],
+        labels=[row["category_id"] for row in annotations],
+        masks=boxscore.data.Masks.from_rle(
             [row["segmentation"] for row in annotations], [sizes[row["image_id"]] for row in annotations]
         ),
         area=[row["area"] for row in annotations],
@@ -120,10 +120,10 @@ def columns_of(dataset: Dict, results: list[Dict]) -> tuple[boxscore.Detections,
         class_names={row["id"]: row["name"] for row in dataset["categories"]},
     )
     detections = boxscore.Detections(
-        image=[row["image_id"] for row in results],
-        label=[row["category_id"] for row in results],
-        score=[row["score"] for row in results],
-        mask=[row["segmentation"] for row in results],
+        image_ids=[row["image_id"] for row in results],
+        labels=[row["category_id"] for row in results],
+        scores=[row["score"] for row in results],
+        masks=[row["segmentation"] for row in results],
     )
     return detections, truths
 
@@ -134,9 +134,9 @@ def mask_tables(detections: boxscore.Detections, truths: boxscore.Truths) -> tup
 
     from boxscore.result.arrow import column_of
 
-    found = {name: np.asarray(getattr(detections, name)) for name in ("image", "label", "score")}
-    there = {name: np.asarray(getattr(truths, name)) for name in ("image", "label", "ignore", "area")}
+    found = {"image": detections.image_ids, "label": detections.labels, "score": detections.scores}
+    there = {"image": truths.image_ids, "label": truths.labels, "ignore": truths.ignore, "area": truths.area}
     return (
-        pyarrow.table(found | {"mask": column_of(detections.mask)}),
-        pyarrow.table(there | {"mask": column_of(truths.mask)}),
+        pyarrow.table(found | {"mask": column_of(detections.masks)}),
+        pyarrow.table(there | {"mask": column_of(truths.masks)}),
     )

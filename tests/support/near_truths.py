@@ -17,14 +17,14 @@ def data(num_classes: int = 10, *, first: int = 1, num_images: int = 12, seed: i
     size = rng.uniform(30, 150, (num, 2))
     box = np.concatenate([rng.uniform(0, 1, (num, 2)) * (np.array(SIZE) - size), size], axis=1)
     truths = Truths(
-        image=image,
-        label=label,
-        box=box,
+        image_ids=image,
+        labels=label,
+        boxes=box,
         box_format="xywh",
         image_sizes=dict.fromkeys(range(1, num_images + 1), SIZE),
     )
     moved = box + rng.normal(0, 2, box.shape)
-    return Detections(image=image, label=label, score=rng.random(num), box=moved, box_format="xywh"), truths
+    return Detections(image_ids=image, labels=label, scores=rng.random(num), boxes=moved, box_format="xywh"), truths
 
 
 def corners(box: Any) -> Any:

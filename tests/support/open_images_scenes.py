@@ -26,8 +26,8 @@ class OpenImagesScene(NamedTuple):
         pairs = [(image, label) for image, labels in self.verified.items() for label in labels]
         image, label = np.array(pairs, np.int64).reshape(-1, 2).T
         kind = np.where(self.truth["is_group"], GROUP, REGULAR)
-        columns = {name: self.truth[name] for name in ("image", "label", "box")}
-        return Truths(**columns, kind=kind, coverage=Coverage(image=image, label=label), class_names=CLASSES)
+        columns = {name: self.truth[name] for name in ("image_ids", "labels", "boxes")}
+        return Truths(**columns, kind=kind, coverage=Coverage(image_ids=image, labels=label), class_names=CLASSES)
 
     @property
     def detections(self) -> Detections:
@@ -40,15 +40,15 @@ def random_open_images(seed: int, *, num_images: int = 15) -> OpenImagesScene:
     num_truths, num_found = int(random.integers(10, 40)), int(random.integers(20, 120))
     is_group = random.random(num_truths) < 0.3
     truth = {
-        "image": random.integers(0, num_images, num_truths),
-        "label": random.integers(1, 4, num_truths),
-        "box": _boxes(random, num_truths, np.where(is_group, 0.5, 0.2)),
+        "image_ids": random.integers(0, num_images, num_truths),
+        "labels": random.integers(1, 4, num_truths),
+        "boxes": _boxes(random, num_truths, np.where(is_group, 0.5, 0.2)),
         "is_group": is_group,
     }
     row = random.integers(0, num_truths, num_found)
     is_near = random.random(num_found) < 0.7
-    near = truth["box"][row] + random.normal(0, 0.02, (num_found, 4)) * (random.random((num_found, 1)) < 0.8)
-    inside = truth["box"][row].copy()
+    near = truth["boxes"][row] + random.normal(0, 0.02, (num_found, 4)) * (random.random((num_found, 1)) < 0.8)
+    inside = truth["boxes"][row].copy()
     inside[:, 2:] = inside[:, :2] + (inside[:, 2:] - inside[:, :2]) * random.uniform(0.1, 1, (num_found, 2))
     box = np.where(random.random((num_found, 1)) < 0.5, near, inside)
     box = np.where(is_near[:, None], box, _boxes(random, num_found, np.full(num_found, 0.3)))
@@ -56,10 +56,10 @@ def random_open_images(seed: int, *, num_images: int = 15) -> OpenImagesScene:
     box[random.random(num_found) < 0.08, 2] = 0  # no area, once the left edge is there, too
     box[:, 0] = np.minimum(box[:, 0], box[:, 2])
     detection = {
-        "image": np.where(is_near, truth["image"][row], random.integers(0, num_images, num_found)),
-        "label": np.where(is_near, truth["label"][row], random.integers(1, 5, num_found)),
-        "box": box,
-        "score": (1 + random.permutation(num_found)) / num_found,  # TensorFlow takes a score of 0 in a group for none
+        "image_ids": np.where(is_near, truth["image_ids"][row], random.integers(0, num_images, num_found)),
+        "labels": np.where(is_near, truth["labels"][row], random.integers(1, 5, num_found)),
+        "boxes": box,
+        "scores": (1 + random.permutation(num_found)) / num_found,  # TensorFlow takes a score of 0 in a group for none
     }
     verified = {image: np.flatnonzero(random.random(4) < 0.4) + 1 for image in range(num_images)}
     return OpenImagesScene(truth, detection, {image: each.tolist() for image, each in verified.items()}, num_images)
@@ -80,18 +80,18 @@ def tensorflow_numbers(scene: OpenImagesScene, *, group_of_weight: float = 1.0) 
         else:
             evaluator = module.OpenImagesChallengeEvaluator(categories, group_of_weight=group_of_weight)
         for image in range(scene.num_images):
-            own, found = scene.truth["image"] == image, scene.detection["image"] == image
+            own, found = scene.truth["image_ids"] == image, scene.detection["image_ids"] == image
             truth = {
-                "groundtruth_boxes": _turned(scene.truth["box"][own]),
-                "groundtruth_classes": scene.truth["label"][own],
+                "groundtruth_boxes": _turned(scene.truth["boxes"][own]),
+                "groundtruth_classes": scene.truth["labels"][own],
                 "groundtruth_group_of": scene.truth["is_group"][own],
                 "groundtruth_image_classes": np.array(scene.verified[image], int),
             }
             evaluator.add_single_ground_truth_image_info(image, truth)
             detection = {
-                "detection_boxes": _turned(scene.detection["box"][found]),
-                "detection_scores": scene.detection["score"][found],
-                "detection_classes": scene.detection["label"][found],
+                "detection_boxes": _turned(scene.detection["boxes"][found]),
+                "detection_scores": scene.detection["scores"][found],
+                "detection_classes": scene.detection["labels"][found],
             }
             evaluator.add_single_detected_image_info(image, detection)
         numbers = evaluator.evaluate()

@@ -51,7 +51,7 @@ def random_pairs(seed: int, num: int) -> tuple[NDArray[np.float64], NDArray[np.f
     other[kind == 5] = one[kind == 5]
     one[kind == 6, 3] /= 100  # thin
     other[:, 2:4] = np.maximum(np.abs(other[:, 2:4]), 0.5)
-    first, second = (OrientedBoxes(box=box, box_format=RADIANS).corners() for box in (one, other))
+    first, second = (OrientedBoxes(boxes=box, box_format=RADIANS).corners() for box in (one, other))
     rough = kind == 7  # quadrilaterals that are no rectangles
     first[rough] += random.uniform(-0.3, 0.3, (int(rough.sum()), 8))
     return first, second
@@ -77,15 +77,15 @@ def random_oriented(
     stray = random_boxes(random, 2 * num_images, extent=100.0)
     labels = np.concatenate([np.repeat(label, repeats), random.integers(0, num_classes, len(stray))])
     columns: dict[str, Any] = {
-        "image": np.concatenate([np.repeat(image, repeats), np.repeat(np.arange(num_images), 2)]),
-        "label": np.where(random.random(labels.size) < 0.1, 0, labels),
-        "score": np.round(random.random(labels.size), 1),
+        "image_ids": np.concatenate([np.repeat(image, repeats), np.repeat(np.arange(num_images), 2)]),
+        "labels": np.where(random.random(labels.size) < 0.1, 0, labels),
+        "scores": np.round(random.random(labels.size), 1),
     }
-    box = OrientedBoxes(box=np.concatenate([found, stray]), box_format=RADIANS)
+    box = OrientedBoxes(boxes=np.concatenate([found, stray]), box_format=RADIANS)
     truths = boxscore.Truths(
-        image=image,
-        label=label,
-        geometry=OrientedBoxes(box=truth, box_format=RADIANS),
+        image_ids=image,
+        labels=label,
+        geometry=OrientedBoxes(boxes=truth, box_format=RADIANS),
         ignore=random.random(image.size) < 0.15,
     )
     return boxscore.Detections(**columns, geometry=box), truths
@@ -103,9 +103,9 @@ def crowded_scene(seed: int, *, num: int = 300, extent: float = 600.0) -> tuple[
     found = truth + random.normal(0, 1, truth.shape) * spread
     found[:, 2:4] = np.abs(found[:, 2:4])
     found[:, 4] = np.remainder(found[:, 4], 2 * np.pi)
-    columns: dict[str, Any] = {"image": image, "label": np.zeros(2 * num, np.int64)}
-    first, second = (OrientedBoxes(box=box, box_format=RADIANS) for box in (found, truth))
+    columns: dict[str, Any] = {"image_ids": image, "labels": np.zeros(2 * num, np.int64)}
+    first, second = (OrientedBoxes(boxes=box, box_format=RADIANS) for box in (found, truth))
     return (
-        boxscore.Detections(**columns, score=random.random(2 * num), geometry=first),
+        boxscore.Detections(**columns, scores=random.random(2 * num), geometry=first),
         boxscore.Truths(**columns, geometry=second, ignore=random.random(2 * num) < 0.05),
     )

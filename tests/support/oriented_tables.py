@@ -16,7 +16,7 @@ CORNERS = ("x1", "y1", "x2", "y2", "x3", "y3", "x4", "y4")
 def scene() -> tuple[Detections, Truths]:
     """Images that have truths."""
     detections, truths = random_oriented(5, num_images=30)
-    return take(detections, np.isin(detections.image, truths.image)), truths
+    return take(detections, np.isin(detections.image_ids, truths.image_ids)), truths
 
 
 def write(folder: Path, form: str) -> tuple[Path, Path]:
@@ -27,12 +27,12 @@ def write(folder: Path, form: str) -> tuple[Path, Path]:
     paths = []
     for side, columns in zip(("found", "there"), scene(), strict=True):
         flags = (
-            {"score": columns.score}
+            {"score": columns.scores}
             if isinstance(columns, Detections)
             else {"ignore": getattr(columns, "ignore", None)}
         )
-        table: dict[str, Any] = {"image_id": columns.image, "category_id": columns.label, **flags}
-        box = np.asarray(columns.oriented_boxes.box)
+        table: dict[str, Any] = {"image_id": columns.image_ids, "category_id": columns.labels, **flags}
+        box = np.asarray(columns.oriented_boxes.boxes)
         if form == "list":
             table["box"] = pyarrow.FixedSizeListArray.from_arrays(box.ravel(), 5)
         elif form == "columns":

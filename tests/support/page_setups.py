@@ -140,11 +140,11 @@ def coco_evaluator(folder: Path) -> Names:
 
 def oriented_boxes(folder: Path) -> Names:
     """A folder of DOTA, and its results."""
-    columns: Names = {"image": [0, 0], "label": [0, 0], "box": [[20, 20, 16, 6, 30], [60, 20, 16, 6, 90]]}
+    columns: Names = {"image_ids": [0, 0], "labels": [0, 0], "boxes": [[20, 20, 16, 6, 30], [60, 20, 16, 6, 90]]}
     columns["box_format"] = "cxcywha:degrees"
     truths = Truths(**columns, image_names={0: "P0003"}, class_names=["ship"])
     boxscore.write_truths(folder / "DOTA" / "val" / "labelTxt", truths, format="dota")
-    boxscore.write_detections(folder / "Task1_results", Detections(**columns, score=[0.9, 0.8]), truths, format="dota")
+    boxscore.write_detections(folder / "Task1_results", Detections(**columns, scores=[0.9, 0.8]), truths, format="dota")
     return {}
 
 
@@ -171,17 +171,17 @@ def formats(folder: Path) -> Names:
     boxscore.write_detections(folder / "results.csv", detections, truths)
 
     mask = Masks.from_polygons([[[4, 4, 20, 4, 20, 16, 4, 16]]], sizes=(48, 64))
-    shapes: Names = {"image": [1], "label": [1]}
+    shapes: Names = {"image_ids": [1], "labels": [1]}
     named: Names = {"image_names": {1: "a.jpg"}, "image_sizes": {1: (64, 48)}, "class_names": {1: "person"}}
-    masked = Truths(**shapes, box=[[4, 4, 20, 16]], mask=mask, **named)
+    masked = Truths(**shapes, boxes=[[4, 4, 20, 16]], masks=mask, **named)
     boxscore.write_truths(folder / "instances_val2017.json", masked)
-    found = Detections(**shapes, box=[[4, 4, 20, 16]], mask=mask, score=[0.9])
+    found = Detections(**shapes, boxes=[[4, 4, 20, 16]], masks=mask, scores=[0.9])
     boxscore.write_detections(folder / "predictions" / "labels", found, masked, format="yolo")
 
     pose = np.ones((1, 17, 3)) * 10
-    posed = Truths(**shapes, box=[[4, 4, 20, 16]], keypoints=pose, area=[100.0], **named)
+    posed = Truths(**shapes, boxes=[[4, 4, 20, 16]], keypoints=pose, area=[100.0], **named)
     boxscore.write_truths(folder / "person_keypoints_val2017.json", posed)
-    boxscore.write_detections(folder / "poses.parquet", Detections(**shapes, keypoints=pose, score=[0.9]), posed)
+    boxscore.write_detections(folder / "poses.parquet", Detections(**shapes, keypoints=pose, scores=[0.9]), posed)
 
     oriented_boxes(folder)
     shutil.make_archive(str(folder / "Task1_results"), "zip", folder / "Task1_results")

@@ -48,7 +48,7 @@ def plant(truths: Truths, share: float, seed: int = 0) -> Planted:
     copied into another image.
     """
     random = np.random.default_rng(seed)
-    image, label = to_numpy(truths.image), to_numpy(truths.label).copy()
+    image, label = to_numpy(truths.image_ids), to_numpy(truths.labels).copy()
     box = to_numpy(truths.geometry.outer_boxes()).copy()
     original = box.copy()
     ignore = np.zeros(len(truths), bool) if truths.ignore is None else to_numpy(truths.ignore)
@@ -66,9 +66,9 @@ def plant(truths: Truths, share: float, seed: int = 0) -> Planted:
     new_row = np.cumsum(is_kept) - 1
     num_kept = int(is_kept.sum())
     planted = Truths(
-        image=np.concatenate([image[is_kept], into]),
-        label=np.concatenate([label[is_kept], label[copied]]),
-        box=np.concatenate([box[is_kept], box[copied]]),
+        image_ids=np.concatenate([image[is_kept], into]),
+        labels=np.concatenate([label[is_kept], label[copied]]),
+        boxes=np.concatenate([box[is_kept], box[copied]]),
         ignore=np.concatenate([ignore[is_kept], np.zeros(num, bool)]),
         class_names=truths.class_names,
         image_names=truths.image_names,
@@ -85,15 +85,15 @@ def plant(truths: Truths, share: float, seed: int = 0) -> Planted:
 def simulated_detector(truths: Truths, seed: int) -> Detections:
     """A detector that finds 80 % of the truths, 8 % of these with a random class, and half as many that are nothing."""
     random = np.random.default_rng(seed)
-    image, label = to_numpy(truths.image), to_numpy(truths.label)
+    image, label = to_numpy(truths.image_ids), to_numpy(truths.labels)
     box = to_numpy(truths.geometry.outer_boxes())
     found = np.flatnonzero(random.random(len(truths)) < 0.8)
     moved = box[found] + np.tile(random.normal(0, 0.06, (found.size, 2)) * (box[found, 2:] - box[found, :2]), 2)
     seen = np.where(random.random(found.size) < 0.08, random.choice(np.unique(label), found.size), label[found])
     nothing = random.integers(0, len(truths), len(truths) // 2)
     return Detections(
-        image=np.concatenate([image[found], random.permutation(image)[: nothing.size]]),
-        label=np.concatenate([seen, label[nothing]]),
-        score=np.concatenate([random.beta(4, 2, found.size), random.beta(2, 4, nothing.size)]),
-        box=np.concatenate([moved, box[nothing]]),
+        image_ids=np.concatenate([image[found], random.permutation(image)[: nothing.size]]),
+        labels=np.concatenate([seen, label[nothing]]),
+        scores=np.concatenate([random.beta(4, 2, found.size), random.beta(2, 4, nothing.size)]),
+        boxes=np.concatenate([moved, box[nothing]]),
     )

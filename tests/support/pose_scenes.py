@@ -134,8 +134,14 @@ def flat_columns(dataset: Dict, results: list[Dict]) -> tuple[Dict, Dict]:
     return found | {"keypoints": points_of(results)}, truth | {"keypoints": points_of(annotations)}
 
 
-_FOUND = (("image", "image_id"), ("label", "category_id"), ("score", "score"))
-_TRUTH = (("image", "image_id"), ("label", "category_id"), ("box", "bbox"), ("area", "area"), ("ignore", "iscrowd"))
+_FOUND = (("image_ids", "image_id"), ("labels", "category_id"), ("scores", "score"))
+_TRUTH = (
+    ("image_ids", "image_id"),
+    ("labels", "category_id"),
+    ("boxes", "bbox"),
+    ("area", "area"),
+    ("ignore", "iscrowd"),
+)
 
 
 def columns_of(dataset: Dict, results: list[Dict]) -> tuple[boxscore.Detections, boxscore.Truths]:
@@ -150,15 +156,15 @@ def image_dicts(dataset: Dict, results: list[Dict]) -> tuple[list[Dict], list[Di
     found, truth = flat_columns(dataset, results)
     preds, targets = [], []
     for image in (each["id"] for each in dataset["images"]):
-        row, truth_row = (np.flatnonzero(side["image"] == image) for side in (found, truth))
+        row, truth_row = (np.flatnonzero(side["image_ids"] == image) for side in (found, truth))
         preds.append(
-            {"keypoints": found["keypoints"][row], "scores": found["score"][row], "labels": found["label"][row]}
+            {"keypoints": found["keypoints"][row], "scores": found["scores"][row], "labels": found["labels"][row]}
         )
         targets.append(
             {
                 "keypoints": truth["keypoints"][truth_row],
-                "labels": truth["label"][truth_row],
-                "boxes": truth["box"][truth_row],
+                "labels": truth["labels"][truth_row],
+                "boxes": truth["boxes"][truth_row],
                 "area": truth["area"][truth_row],
                 "iscrowd": truth["ignore"][truth_row].astype(int),
             }

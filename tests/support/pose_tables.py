@@ -94,7 +94,8 @@ def pose_tables(detections: Detections, truths: Truths, *, is_fixed: bool = Fals
         third = points.score if points.visibility is None else points.visibility
         numbers = np.concatenate([np.asarray(points.point), np.asarray(third)[:, :, None]], axis=2)
         rows: Any = numbers.reshape(len(side), -1)
-        columns = {name: getattr(side, name, None) for name in ("image", "label", "score", "ignore", "area")}
+        columns = {"image": side.image_ids, "label": side.labels}
+        columns |= {"score": getattr(side, "scores", None), "ignore": getattr(side, "ignore", None), "area": side.area}
         if points.box is not None:
             columns["box"] = pyarrow.array(np.asarray(points.box).tolist())
         fixed = pyarrow.FixedSizeListArray.from_arrays(rows.reshape(-1), rows.shape[1]) if is_fixed else None

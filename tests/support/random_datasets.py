@@ -19,10 +19,10 @@ def random_dataset(random: np.random.Generator, num_images: int) -> tuple[Detect
     stray_image = np.repeat(np.arange(num_images), random.poisson(1.0, num_images))
     stray = np.tile([0.0, 100.0, 40.0, 40.0], (stray_image.size, 1))
     detections = Detections(
-        image=np.concatenate([image[is_found], stray_image]),
-        label=np.concatenate([label[is_found], random.integers(0, 3, stray_image.size)]),
-        score=np.concatenate([random.beta(4, 2, found.shape[0]), random.beta(2, 4, stray_image.size)]),
-        box=np.concatenate([found, stray]),
+        image_ids=np.concatenate([image[is_found], stray_image]),
+        labels=np.concatenate([label[is_found], random.integers(0, 3, stray_image.size)]),
+        scores=np.concatenate([random.beta(4, 2, found.shape[0]), random.beta(2, 4, stray_image.size)]),
+        boxes=np.concatenate([found, stray]),
         box_format="xywh",
     )
-    return detections, Truths(image=image, label=label, box=box, box_format="xywh", class_names=["a", "b", "c"])
+    return detections, Truths(image_ids=image, labels=label, boxes=box, box_format="xywh", class_names=["a", "b", "c"])

@@ -13,10 +13,10 @@ from tests.support.scenes import Scene
 
 def repeated(columns: dict[str, Any], drawn: Any) -> dict[str, Any]:
     """Columns with each image as often as it was drawn, under ids that have a copy right behind its original."""
-    image = columns["image"]
+    image = columns["image_ids"]
     rows = [np.flatnonzero(drawn[image] > copy) for copy in range(max(int(drawn.max(initial=0)), 1))]
     ids = np.concatenate([image[row] * 100 + copy for copy, row in enumerate(rows)])
-    return {name: column[np.concatenate(rows)] for name, column in columns.items()} | {"image": ids}
+    return {name: column[np.concatenate(rows)] for name, column in columns.items()} | {"image_ids": ids}
 
 
 def assert_resamples_are_exact(scene: Scene, protocol: Protocol, *, seed: int, resamples: int = 11) -> None:

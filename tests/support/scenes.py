@@ -37,22 +37,22 @@ class Scene:
         annotations = [
             {
                 "id": row + 1,
-                "image_id": int(truth["image"][row]),
-                "category_id": int(truth["label"][row]),
-                "bbox": truth["box"][row].tolist(),
+                "image_id": int(truth["image_ids"][row]),
+                "category_id": int(truth["labels"][row]),
+                "bbox": truth["boxes"][row].tolist(),
                 "area": float(truth["area"][row]),
                 "iscrowd": int(truth["ignore"][row]),
             }
-            for row in range(truth["label"].size)
+            for row in range(truth["labels"].size)
         ]
         results = [
             {
-                "image_id": int(found["image"][row]),
-                "category_id": int(found["label"][row]),
-                "bbox": found["box"][row].tolist(),
-                "score": float(found["score"][row]),
+                "image_id": int(found["image_ids"][row]),
+                "category_id": int(found["labels"][row]),
+                "bbox": found["boxes"][row].tolist(),
+                "score": float(found["scores"][row]),
             }
-            for row in range(found["label"].size)
+            for row in range(found["labels"].size)
         ]
         images = [{"id": image} for image in range(self.num_images)]
         categories = [{"id": label, "name": f"class {label}"} for label in range(self.num_classes)]
@@ -88,29 +88,29 @@ def random_scene(
     """A scene by seed. The last class but one has no truths, the last no detections; `is_whole`: on whole pixels."""
     random = np.random.default_rng(seed)
     truth = _boxes(random, num_images, most_truths, num_classes, excluded=num_classes - 2, is_whole=is_whole)
-    num_truths = truth["label"].size
+    num_truths = truth["labels"].size
     truth["ignore"] = random.random(num_truths) < 0.15
     # Areas at the borders of COCO's ranges, besides those of the boxes.
     borders = np.array([32.0**2, 96.0**2, np.nextafter(32.0**2, 0), np.nextafter(96.0**2, np.inf)])
-    own = truth["box"][:, 2] * truth["box"][:, 3]
+    own = truth["boxes"][:, 2] * truth["boxes"][:, 3]
     truth["area"] = np.where(random.random(num_truths) < 0.3, random.choice(borders, num_truths), own)
 
     found = _boxes(random, num_images, most_detections, num_classes, excluded=num_classes - 1, is_whole=is_whole)
-    num_found = found["label"].size
+    num_found = found["labels"].size
     if num_truths and num_found:
         # Half of the detections are at truths, shifted a little or not at all, and mostly in the right image and class.
         row = random.integers(num_truths, size=num_found)
         is_near = random.random(num_found) < 0.6
         shift = random.integers(-3, 4, (num_found, 4)) if is_whole else random.normal(0, 3, (num_found, 4))
         shift = shift * (random.random((num_found, 1)) < 0.7)
-        near = np.maximum(truth["box"][row] + shift, 0)
-        found["box"] = np.where(is_near[:, None], near, found["box"])
-        found["image"] = np.where(is_near, truth["image"][row], found["image"])
+        near = np.maximum(truth["boxes"][row] + shift, 0)
+        found["boxes"] = np.where(is_near[:, None], near, found["boxes"])
+        found["image_ids"] = np.where(is_near, truth["image_ids"][row], found["image_ids"])
         is_right = is_near & (random.random(num_found) < 0.9)
-        found["label"] = np.where(is_right, truth["label"][row], found["label"])
-        found["label"] = np.where(found["label"] == num_classes - 1, 0, found["label"])
+        found["labels"] = np.where(is_right, truth["labels"][row], found["labels"])
+        found["labels"] = np.where(found["labels"] == num_classes - 1, 0, found["labels"])
     # Few different scores, so there are ties everywhere.
-    found["score"] = random.integers(0, 25, num_found) / 25
+    found["scores"] = random.integers(0, 25, num_found) / 25
     return Scene(detection=found, truth=truth, num_classes=num_classes, num_images=num_images)
 
 
@@ -128,9 +128,9 @@ def _boxes(
     extent = np.where(is_coarse, (extent / 32).round() * 32, extent)
     label = random.integers(0, num_classes, size)
     return {
-        "image": np.repeat(np.arange(num_images), counts),
-        "label": np.where(label == excluded, 0, label),
-        "box": np.concatenate([corner, extent], axis=1),
+        "image_ids": np.repeat(np.arange(num_images), counts),
+        "labels": np.where(label == excluded, 0, label),
+        "boxes": np.concatenate([corner, extent], axis=1),
     }
 
 
@@ -138,18 +138,18 @@ def padded(scene: Scene) -> tuple[parallel.PaddedDetections, parallel.PaddedTrut
     """A scene as one padded batch of NumPy arrays."""
     images = range(scene.num_images)
     found, truth = scene.detection, scene.truth
-    rows = [np.flatnonzero(truth["image"] == image) for image in images]
+    rows = [np.flatnonzero(truth["image_ids"] == image) for image in images]
     truths = parallel.pad_truths(
-        [truth["box"][row] for row in rows],
-        [truth["label"][row] for row in rows],
+        [truth["boxes"][row] for row in rows],
+        [truth["labels"][row] for row in rows],
         [truth["ignore"][row] for row in rows],
     )
-    length = max(np.count_nonzero(found["image"] == image) for image in images)
+    length = max(np.count_nonzero(found["image_ids"] == image) for image in images)
     box = np.zeros((scene.num_images, length, 4))
     label, score = np.zeros((scene.num_images, length), int), np.zeros((scene.num_images, length))
     discarded = np.ones((scene.num_images, length), bool)
     for image in images:
-        row = np.flatnonzero(found["image"] == image)
-        box[image, : row.size], label[image, : row.size] = found["box"][row], found["label"][row]
-        score[image, : row.size], discarded[image, : row.size] = found["score"][row], False
+        row = np.flatnonzero(found["image_ids"] == image)
+        box[image, : row.size], label[image, : row.size] = found["boxes"][row], found["labels"][row]
+        score[image, : row.size], discarded[image, : row.size] = found["scores"][row], False
     return parallel.PaddedDetections(box, label, score, discarded), truths

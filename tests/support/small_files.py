@@ -52,10 +52,10 @@ def write(path: Path, text: str | bytes) -> Path:
 def rows_of(columns: Truths | Detections, truths: Truths) -> list[Any]:
     """(image name, class name, box, …) of every row; names instead of numbers."""
     names, classes = truths.image_names or {}, truths.names_by_label or {}
-    keys = zip(columns.image.tolist(), columns.label.tolist(), columns.box.tolist(), strict=True)
+    keys = zip(columns.image_ids.tolist(), columns.labels.tolist(), columns.boxes.tolist(), strict=True)
     rows = [(names.get(image, image), classes.get(label, label), box) for image, label, box in keys]
     if isinstance(columns, Detections):
-        return [(*row, score) for row, score in zip(rows, columns.score.tolist(), strict=True)]
+        return [(*row, score) for row, score in zip(rows, columns.scores.tolist(), strict=True)]
     return rows
 
 

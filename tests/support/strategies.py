@@ -39,15 +39,15 @@ def scenes(
     rows = [(*_placed(where, truth), value) for where, value in found]
     return Scene(
         detection={
-            "image": np.array([row[0] for row in rows], np.int64),
-            "label": np.array([row[1] for row in rows], np.int64),
-            "box": np.array([row[2] for row in rows], np.float64).reshape(-1, 4),
-            "score": np.array([row[3] for row in rows], np.float64),
+            "image_ids": np.array([row[0] for row in rows], np.int64),
+            "labels": np.array([row[1] for row in rows], np.int64),
+            "boxes": np.array([row[2] for row in rows], np.float64).reshape(-1, 4),
+            "scores": np.array([row[3] for row in rows], np.float64),
         },
         truth={
-            "image": np.array([row[0] for row in truth], np.int64),
-            "label": np.array([row[1] for row in truth], np.int64),
-            "box": np.array([row[2] for row in truth], np.float64).reshape(-1, 4),
+            "image_ids": np.array([row[0] for row in truth], np.int64),
+            "labels": np.array([row[1] for row in truth], np.int64),
+            "boxes": np.array([row[2] for row in truth], np.float64).reshape(-1, 4),
             "ignore": np.array([row[3] for row in truth], bool),
             "area": np.array([row[2][2] * row[2][3] if row[4] is None else row[4] for row in truth], np.float64),
         },

@@ -50,19 +50,19 @@ def tool_scene(seed: int, *, is_crowded: bool = False, has_empty_boxes: bool = T
     contested = np.array(CONTESTED_TRUTHS, float)
     truth = _with_rows(truth, contested, ignore=contested[:, 4] > 0, area=contested[:, 2:4].prod(axis=1))
     contested = np.array(CONTESTED_DETECTIONS)
-    found = _with_rows(found, contested, score=contested[:, 4])
+    found = _with_rows(found, contested, scores=contested[:, 4])
     truth["area"] = truth["area"].round()
-    truth = _rows(truth, np.lexsort((truth["ignore"], truth["image"])))
-    found = _rows(found, np.argsort(found["image"], kind="stable"))
+    truth = _rows(truth, np.lexsort((truth["ignore"], truth["image_ids"])))
+    found = _rows(found, np.argsort(found["image_ids"], kind="stable"))
     if not has_empty_boxes:
-        truth, found = (_rows(each, (each["box"][:, 2:] > 0).all(axis=1)) for each in (truth, found))
+        truth, found = (_rows(each, (each["boxes"][:, 2:] > 0).all(axis=1)) for each in (truth, found))
     return replace(scene, truth=truth, detection=found)
 
 
 def _with_rows(columns: dict[str, Any], rows: Floats, **more: Any) -> dict[str, Any]:
     """Columns with more boxes of the first class in the first image."""
     zeros = np.zeros(len(rows), int)
-    added = {"image": zeros, "label": zeros, "box": rows[:, :4], **more}
+    added = {"image_ids": zeros, "labels": zeros, "boxes": rows[:, :4], **more}
     return {name: np.concatenate([column, added[name]]) for name, column in columns.items()}
 
 
@@ -78,7 +78,7 @@ def corners(box: Floats) -> Floats:
 def by_corners(scene: Scene, *, longer: int = 0) -> tuple[Detections, Truths]:
     """The columns of a scene with corners of whole pixels. `longer`: how many pixels are added to each side."""
     found, truth = (
-        {**columns, "box": corners(columns["box"]) + np.array([0, 0, longer, longer])}
+        {**columns, "boxes": corners(columns["boxes"]) + np.array([0, 0, longer, longer])}
         for columns in (scene.detection, scene.truth)
     )
     names = [f"class {label}" for label in range(scene.num_classes)]
@@ -88,8 +88,8 @@ def by_corners(scene: Scene, *, longer: int = 0) -> tuple[Detections, Truths]:
 def overlaps(scene: Scene, row: int) -> Floats:
     """The IoUs of a detection with the truths of its image and class."""
     truth, found = scene.truth, scene.detection
-    is_near = (truth["image"] == found["image"][row]) & (truth["label"] == found["label"][row])
-    theirs, own = corners(truth["box"][is_near]), corners(found["box"][row : row + 1])
+    is_near = (truth["image_ids"] == found["image_ids"][row]) & (truth["labels"] == found["labels"][row])
+    theirs, own = corners(truth["boxes"][is_near]), corners(found["boxes"][row : row + 1])
     sides = np.minimum(theirs[:, 2:], own[:, 2:]) - np.maximum(theirs[:, :2], own[:, :2])
     shared = sides.clip(0).prod(axis=1)
     union = (theirs[:, 2:] - theirs[:, :2]).prod(axis=1) + (own[:, 2:] - own[:, :2]).prod() - shared
@@ -99,7 +99,7 @@ def overlaps(scene: Scene, row: int) -> Floats:
 def without_close_calls(scene: Scene) -> Scene:
     """The same without detections whose IoU is so close to a threshold that float32 may decide otherwise."""
     thresholds = np.array([0.55, 0.6, 0.65, 0.7, 0.8, 0.85, 0.9, 0.95])  # 0.5 and 0.75 are the same in float32
-    rows = range(scene.detection["label"].size)
+    rows = range(scene.detection["labels"].size)
     is_clear = [(abs(overlaps(scene, row)[:, None] - thresholds) > 1e-5).all() for row in rows]
     return replace(scene, detection=_rows(scene.detection, np.array(is_clear, bool)))
 
@@ -118,11 +118,11 @@ def run_supervision(scene: Scene) -> Any:
 
     metric = MeanAveragePrecision()
     for image in range(scene.num_images):
-        truth, found = (_rows(each, each["image"] == image) for each in (scene.truth, scene.detection))
+        truth, found = (_rows(each, each["image_ids"] == image) for each in (scene.truth, scene.detection))
         data = {"area": truth["area"], "iscrowd": truth["ignore"].astype(int)}
-        targets = supervision.Detections(xyxy=corners(truth["box"]), class_id=truth["label"], data=data)
+        targets = supervision.Detections(xyxy=corners(truth["boxes"]), class_id=truth["labels"], data=data)
         predictions = supervision.Detections(
-            xyxy=corners(found["box"]), class_id=found["label"], confidence=found["score"]
+            xyxy=corners(found["boxes"]), class_id=found["labels"], confidence=found["scores"]
         )
         metric.update(predictions, targets)
     return metric.compute()
@@ -146,13 +146,13 @@ def run_mmdetection(scene: Scene, *, mode: str) -> tuple[float, list[dict[str, A
     module = oracles.mmdet("functional.mean_ap")
     annotations, results = [], []
     for image in range(scene.num_images):
-        truth, found = (_rows(each, each["image"] == image) for each in (scene.truth, scene.detection))
-        box, is_ignored = corners(truth["box"]), truth["ignore"]
-        regular = {"bboxes": box[~is_ignored], "labels": truth["label"][~is_ignored]}
-        ignored = {"bboxes_ignore": box[is_ignored], "labels_ignore": truth["label"][is_ignored]}
+        truth, found = (_rows(each, each["image_ids"] == image) for each in (scene.truth, scene.detection))
+        box, is_ignored = corners(truth["boxes"]), truth["ignore"]
+        regular = {"bboxes": box[~is_ignored], "labels": truth["labels"][~is_ignored]}
+        ignored = {"bboxes_ignore": box[is_ignored], "labels_ignore": truth["labels"][is_ignored]}
         annotations.append(regular | ignored)
-        rows = np.hstack([corners(found["box"]), found["score"][:, None]])
-        results.append([rows[found["label"] == label] for label in range(scene.num_classes)])
+        rows = np.hstack([corners(found["boxes"]), found["scores"][:, None]])
+        results.append([rows[found["labels"] == label] for label in range(scene.num_classes)])
     with patch.object(module, "Pool", _OneProcess), stable_sorts():
         settings: dict[str, Any] = {"iou_thr": 0.5, "eval_mode": mode, "use_legacy_coordinate": True}
         mean, per_class = module.eval_map(results, annotations, logger="silent", **settings)
@@ -164,10 +164,10 @@ def run_podm(detections: Detections, truths: Truths) -> tuple[float, dict[int, A
     podm: Any = importlib.import_module("podm.metrics")
 
     def boxes(columns: Any, scores: list[float | None]) -> list[Any]:
-        rows = zip(columns.image.tolist(), columns.label.tolist(), columns.box.tolist(), scores, strict=True)
+        rows = zip(columns.image_ids.tolist(), columns.labels.tolist(), columns.boxes.tolist(), scores, strict=True)
         return [podm.BoundingBox.of_bbox(image, label, *box, score) for image, label, box, score in rows]
 
-    found = boxes(detections, detections.score.tolist())
+    found = boxes(detections, detections.scores.tolist())
     results = podm.get_pascal_voc_metrics(boxes(truths, [None] * len(truths)), found)
     return float(podm.MetricPerClass.mAP(results)), results
 
@@ -191,19 +191,19 @@ def run_ultralytics(scene: Scene, match: Any = None, compute_ap: Any = None) -> 
     stand_in = SimpleNamespace(iouv=torch.linspace(0.5, 0.95, 10))
     columns: list[Any] = []
     for image in range(scene.num_images):
-        truth = _rows(scene.truth, (scene.truth["image"] == image) & ~scene.truth["ignore"])
-        found = _rows(scene.detection, (scene.detection["image"] == image) & (scene.detection["score"] > 0.001))
-        found = _rows(found, np.argsort(-found["score"], kind="stable")[:300])
-        correct = np.zeros((found["score"].size, 10), bool)
-        if found["score"].size and truth["label"].size:
-            boxes = (torch.from_numpy(corners(each["box"])).float() for each in (truth, found))
-            labels = (torch.from_numpy(each["label"]) for each in (found, truth))
+        truth = _rows(scene.truth, (scene.truth["image_ids"] == image) & ~scene.truth["ignore"])
+        found = _rows(scene.detection, (scene.detection["image_ids"] == image) & (scene.detection["scores"] > 0.001))
+        found = _rows(found, np.argsort(-found["scores"], kind="stable")[:300])
+        correct = np.zeros((found["scores"].size, 10), bool)
+        if found["scores"].size and truth["labels"].size:
+            boxes = (torch.from_numpy(corners(each["boxes"])).float() for each in (truth, found))
+            labels = (torch.from_numpy(each["labels"]) for each in (found, truth))
             iou = metrics.box_iou(*boxes)
             if match is None:
                 correct = validator.BaseValidator.match_predictions(stand_in, *labels, iou).numpy()
             else:
                 correct = match(*labels, iou, stand_in.iouv.numpy())
-        columns.append((correct, found["score"], found["label"], truth["label"]))
+        columns.append((correct, found["scores"], found["labels"], truth["labels"]))
     with stable_sorts(), patch.object(metrics, "compute_ap", _with_curve(compute_ap) or metrics.compute_ap):
         results = metrics.ap_per_class(*(np.concatenate(parts) for parts in zip(*columns, strict=True)))
     return results[5], results[6].tolist()

@@ -20,15 +20,15 @@ def average_precisions(
     """The AP of every class that has truths which count. Boxes are `xyxy`."""
     is_difficult = np.zeros(len(truths), bool) if truths.ignore is None else np.asarray(truths.ignore, bool)
     found = {}
-    for label in np.unique(truths.label):
-        of_class = np.flatnonzero(np.asarray(truths.label) == label)
+    for label in np.unique(truths.labels):
+        of_class = np.flatnonzero(np.asarray(truths.labels) == label)
         num_positive = int(np.count_nonzero(~is_difficult[of_class]))
         if num_positive == 0:
             continue
         boxes = {}
-        for image in np.unique(truths.image[of_class]):
-            rows = of_class[truths.image[of_class] == image]
-            boxes[int(image)] = (np.asarray(truths.box, float)[rows], is_difficult[rows], np.zeros(rows.size, bool))
+        for image in np.unique(truths.image_ids[of_class]):
+            rows = of_class[truths.image_ids[of_class] == image]
+            boxes[int(image)] = (np.asarray(truths.boxes, float)[rows], is_difficult[rows], np.zeros(rows.size, bool))
         recall, precision = _curve(detections, int(label), boxes, num_positive, threshold)
         found[int(label)] = _eleven_points(recall, precision) if is_2007 else _every_point(recall, precision)
     return found
@@ -41,12 +41,12 @@ def _curve(
     num_positive: int,
     threshold: float,
 ) -> tuple[Floats, Floats]:
-    rows = np.flatnonzero(np.asarray(detections.label) == label)
-    order = np.lexsort((rows, detections.image[rows], -np.asarray(detections.score, float)[rows]))
+    rows = np.flatnonzero(np.asarray(detections.labels) == label)
+    order = np.lexsort((rows, detections.image_ids[rows], -np.asarray(detections.scores, float)[rows]))
     true, false = np.zeros(rows.size), np.zeros(rows.size)
     for place, row in enumerate(rows[order]):
-        truths, is_difficult, is_taken = boxes.get(int(detections.image[row]), (np.zeros((0, 4)), None, None))
-        overlap = _overlaps(np.asarray(detections.box[row], float), truths)
+        truths, is_difficult, is_taken = boxes.get(int(detections.image_ids[row]), (np.zeros((0, 4)), None, None))
+        overlap = _overlaps(np.asarray(detections.boxes[row], float), truths)
         if overlap.size == 0 or overlap.max() <= threshold:
             false[place] = 1
             continue

@@ -21,7 +21,7 @@ PROTOCOLS = ("coco", "voc2007", "voc2012", "ultralytics", "olrp")
 def seen(scene: Scene, images: Any) -> tuple[boxscore.Detections, boxscore.Truths]:
     """The columns of some images."""
     detections, truths = (
-        {name: column[np.isin(columns["image"], images)] for name, column in columns.items()}
+        {name: column[np.isin(columns["image_ids"], images)] for name, column in columns.items()}
         for columns in (scene.detection, scene.truth)
     )
     part = replace(scene, detection=detections, truth=truths)
@@ -31,11 +31,11 @@ def seen(scene: Scene, images: Any) -> tuple[boxscore.Detections, boxscore.Truth
 def as_dicts(scene: Scene, image: int) -> tuple[dict[str, Any], dict[str, Any]]:
     """One image as loaders and detectors give it, in tensors."""
     found, there = (
-        {name: torch.from_numpy(np.array(column[columns["image"] == image])) for name, column in columns.items()}
+        {name: torch.from_numpy(np.array(column[columns["image_ids"] == image])) for name, column in columns.items()}
         for columns in (scene.detection, scene.truth)
     )
-    pred = {"boxes": found["box"], "scores": found["score"], "labels": found["label"]}
-    return pred, {"boxes": there["box"], "labels": there["label"], "iscrowd": there["ignore"], "area": there["area"]}
+    pred = {"boxes": found["boxes"], "scores": found["scores"], "labels": found["labels"]}
+    return pred, {"boxes": there["boxes"], "labels": there["labels"], "iscrowd": there["ignore"], "area": there["area"]}
 
 
 def plain(result: boxscore.Result) -> dict[str, Any]:
@@ -60,11 +60,11 @@ def over(images: list[int], protocol: Any = "coco", **settings: Any) -> boxscore
     return metric
 
 
-def over_masks(images: list[int]) -> boxscore.MeanAveragePrecision:
+def over_masks(images: list[int], iou_type: Any = "segm") -> boxscore.MeanAveragePrecision[Any]:
     """A metric that has seen the masks of some images by their ids."""
     detections, truths = columns_of(*random_masks(5, num_images=SCENE.num_images))
-    metric = boxscore.MeanAveragePrecision("coco", iou_type="segm", warn=False)
-    some = take(detections, np.isin(detections.image, images)), take(truths, np.isin(truths.image, images))
+    metric: boxscore.MeanAveragePrecision[Any] = boxscore.MeanAveragePrecision("coco", iou_type=iou_type, warn=False)
+    some = take(detections, np.isin(detections.image_ids, images)), take(truths, np.isin(truths.image_ids, images))
     metric.update(*some, image_ids=images)
     return metric
 
@@ -166,6 +166,7 @@ def main() -> None:
     cases["collectives"] = counted(over(mine).compute)
     cases["stays"] = stays(mine)
     cases["masks"] = plain(over_masks(mine).compute())
+    cases["both"] = {each: plain(one) for each, one in over_masks(mine, ("segm", "boundary")).compute().items()}
     result = dropping(rank, mine, "drop").compute()
     cases["invalid"] = plain(result), result.num_invalid, str(result.comparable)
     both = [*mine, 22] if 22 not in mine else mine  # an image that all ranks have

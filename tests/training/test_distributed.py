@@ -49,6 +49,16 @@ def test_masks_give_the_bits_of_one_process(world: list[dict[str, Any]]) -> None
         check_equal(rank["masks"], expected)
 
 
+def test_several_similarities_give_the_bits_of_one_process(world: list[dict[str, Any]]) -> None:
+    """Each of them."""
+    both = over_masks(EVERYTHING, ("segm", "boundary")).compute()
+    assert 0 < both["boundary"]["map"] < both["segm"]["map"] < 1
+    for rank in world:
+        assert [*rank["both"]] == ["segm", "boundary"]
+        for each, expected in both.items():
+            check_equal(rank["both"][each], plain(expected))
+
+
 def test_a_process_without_data_is_welcome(world: list[dict[str, Any]]) -> None:
     """It gets the others' result."""
     for rank in world:

@@ -177,7 +177,8 @@ def test_lists_of_different_length_are_refused(tmp_path: Path) -> None:
     ("settings", "text"),
     [
         ({"box_format": "xyxyxyxy"}, "box_format"),
-        ({"iou_type": "keypoints"}, "`iou_type` must be bbox, segm or boundary; got 'keypoints'"),
+        ({"iou_type": "keypoints"}, "`iou_type` must be one of bbox, segm, boundary; got 'keypoints'"),
+        ({"iou_type": ("bbox", "segm")}, r"`iou_type` must be one of bbox, segm, boundary; got \('bbox', 'segm'\)"),
         ({"per_class": 1}, "`per_class` must be True or False; got 1"),
     ],
 )

@@ -371,6 +371,7 @@ def test_without_areas_that_of_the_box_counts(scenes: dict[str, DetectionScene],
     [
         ({"processor": 7}, "`processor` must have the method `post_process_object_detection`, or be a func.*got int"),
         ({"iou_type": "keypoints"}, "`iou_type` must be one of bbox, segm, boundary; got 'keypoints'"),
+        ({"iou_type": ("bbox", "segm")}, r"`iou_type` must be one of bbox, segm, boundary; got \('bbox', 'segm'\)"),
         ({"threshold": 2}, "`threshold` must be a number from 0 to 1; got 2"),
         ({"per_class": "yes"}, "`per_class` must be True or False; got 'yes'"),
         ({"protocol": "cocoa"}, "cocoa"),

@@ -30,7 +30,8 @@ def batched(scene: Scene, size: int, *, areas: bool = True) -> list[tuple[dict[s
     """The scene in padded batches of `size` images; the last may end in images that are all padding."""
     images = range(-(-scene.num_images // size) * size)
     rows, truth_rows = (
-        [np.flatnonzero(columns["image"] == image) for image in images] for columns in (scene.detection, scene.truth)
+        [np.flatnonzero(columns["image_ids"] == image) for image in images]
+        for columns in (scene.detection, scene.truth)
     )
 
     def padded(column: Any, rows: list[Any], fill: float) -> Any:
@@ -41,9 +42,9 @@ def batched(scene: Scene, size: int, *, areas: bool = True) -> list[tuple[dict[s
         return values.reshape(-1, size, *values.shape[1:])
 
     found, truth = scene.detection, scene.truth
-    preds = {"boxes": padded(found["box"], rows, 0), "scores": padded(found["score"], rows, 0)}
-    preds |= {"labels": padded(found["label"], rows, -1)}
-    targets = {"boxes": padded(truth["box"], truth_rows, 0), "labels": padded(truth["label"], truth_rows, -1)}
+    preds = {"boxes": padded(found["boxes"], rows, 0), "scores": padded(found["scores"], rows, 0)}
+    preds |= {"labels": padded(found["labels"], rows, -1)}
+    targets = {"boxes": padded(truth["boxes"], truth_rows, 0), "labels": padded(truth["labels"], truth_rows, -1)}
     targets |= {"iscrowd": padded(truth["ignore"], truth_rows, 0)}
     if areas:
         targets |= {"area": padded(truth["area"], truth_rows, 0)}
@@ -301,7 +302,7 @@ def test_other_errors_name_the_argument_and_the_rule() -> None:
     with pytest.raises(InputError, match=r"`state` must be a boxscore\.jax\.State; got NoneType"):
         metric.compute(None)
     named = metric.empty("voc2012", 20, class_names=["background"])
-    with pytest.raises(InputError, match="`label` must be one of those in `class_names`"):
+    with pytest.raises(InputError, match="`labels` must be one of those in `class_names`"):
         metric.compute(update(named, PRED, TARGET, np.array([0, 1])))
 
 
@@ -316,8 +317,8 @@ label, score = random.integers(0, 3, (4, 20)), random.integers(0, 50, (4, 20)) /
 near = box[:, :8] + random.integers(0, 3, (4, 8, 4)) * [0, 0, 1, 1]
 preds, targets = {"boxes": box, "labels": label, "scores": score}, {"boxes": near, "labels": label[:, :8]}
 result = metric.compute(metric.update(metric.empty("coco", 100), preds, targets, np.arange(4)))
-found = boxscore.Detections.from_padded(box=box, label=label, score=score)
-expected = boxscore.evaluate(found, boxscore.Truths.from_padded(box=near, label=label[:, :8]))
+found = boxscore.Detections.from_padded(boxes=box, labels=label, scores=score)
+expected = boxscore.evaluate(found, boxscore.Truths.from_padded(boxes=near, labels=label[:, :8]))
 assert np.array_equal(result.curves.precision, expected.curves.precision)
 try:
     metric.update(metric.empty("coco", 100), preds, targets, np.arange(4) + 2**40)

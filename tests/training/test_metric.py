@@ -230,7 +230,7 @@ PADDED_TARGET = {"boxes": [[[0.0, 0, 9, 9]]], "labels": [[1]]}
         (
             [GOOD],
             [TARGET | {"labels": np.array([7])}],
-            "`targets`: `label` must be one of those in `class_names` (0, 1)",
+            "`targets`: `labels` must be one of those in `class_names` (0, 1)",
         ),
         (GOOD, [TARGET], "`preds` and `targets` must both be a list of dicts"),
         ([GOOD], [None], "targets[0] must be a dict with `boxes` and `labels`; got NoneType"),
@@ -281,7 +281,7 @@ def test_mistakes_are_refused_and_change_nothing(preds: Any, targets: Any, messa
 def test_settings_that_can_not_be_are_refused_at_once() -> None:
     """Not at the first update; ids that are no list at the update that has them."""
     with pytest.raises(InputError, match=r"^`engine` must be one of auto, native, parallel, sequential; got 'gpu'"):
-        MeanAveragePrecision(engine="gpu")  # type: ignore[arg-type]
+        MeanAveragePrecision(engine="gpu")  # type: ignore[call-overload]
     with pytest.raises(InputError, match=r"^`image_ids` must be a list of integers or names, one per image; got 5"):
         MeanAveragePrecision().update([GOOD], [TARGET], image_ids=5)
 

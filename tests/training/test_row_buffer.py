@@ -39,7 +39,7 @@ def test_a_batch_of_arrays_takes_one_step_and_has_the_same_bits(real: Any, flag:
     """Column by column, with and without names, flags and areas, whatever the order of the ids."""
     wrap = pytest.importorskip("torch").as_tensor if is_torch else np.asarray
     scene = random_scene(8, num_images=5)
-    kinds = {"box": real, "score": real, "area": real, "label": np.int32, "ignore": flag}
+    kinds = {"boxes": real, "scores": real, "area": real, "labels": np.int32, "ignore": flag}
     for columns in (scene.detection, scene.truth):
         columns.update({name: columns[name].astype(kind) for name, kind in kinds.items() if name in columns})
     preds, targets = dicts(scene, wrap)
@@ -218,8 +218,8 @@ class TestWaiting:
             named = ids[4 * number : 4 * number + 4]
             metric.update(preds, targets, image_ids=named)
         expected = boxscore.evaluate(
-            replace(SCENE.detections, image=ids[SCENE.detections.image]),
-            replace(SCENE.truths, image=ids[SCENE.truths.image], class_names=None),
+            replace(SCENE.detections, image_ids=ids[SCENE.detections.image_ids]),
+            replace(SCENE.truths, image_ids=ids[SCENE.truths.image_ids], class_names=None),
         )
         assert_same(metric.compute(), expected)
 
@@ -332,7 +332,7 @@ class TestRefusal:
             ("preds", "boxes", -1.0, r"^preds\[1\]: `boxes` row 0 "),
             ("targets", "area", -1.0, r"^targets\[1\]: `area` row 0 "),
             ("targets", "iscrowd", 3, r"`iscrowd`"),
-            ("targets", "labels", 99, r"`label` must be one of those in `class_names` .*; got 99$"),
+            ("targets", "labels", 99, r"`labels` must be one of those in `class_names` .*; got 99$"),
         ],
     )
     @pytest.mark.parametrize("is_torch", [False, True])
@@ -458,7 +458,7 @@ class TestBuffer:
         assert expected is not None
         assert_same_tally(tally, expected)
         read, right = (boxscore.Detections.from_images(each, box_format="xywh") for each in (preds, compact))
-        for name in ("box", "score", "label", "image"):
+        for name in ("boxes", "scores", "labels", "image_ids"):
             assert np.array_equal(getattr(read, name), getattr(right, name))
 
     def test_arrays_with_another_byte_order_or_fields_are_left_to_others(self) -> None:
@@ -491,7 +491,7 @@ class TestBuffer:
                 raise ZeroDivisionError
             return key != "boxs"
 
-        keys = _compiled.ImageKeys({"boxes": "box", "scores": "score", "labels": "label"}, is_unread)
+        keys = _compiled.ImageKeys({"boxes": "boxes", "scores": "scores", "labels": "labels"}, is_unread)
         read = _compiled.ArrayBatch.of_images
         pred = {"boxes": np.ones((1, 4)), "scores": np.ones(1), "labels": np.ones(1, np.int64)}
         for _ in range(2):

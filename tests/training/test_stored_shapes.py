@@ -6,8 +6,10 @@ import pytest
 from boxscore import Detections, InputError, Truths
 from boxscore.training.stored_shapes import StoredShapes, pack
 
-FOUND = Detections(image=[0], label=[1], score=[0.5], box=[[1, 2, 3, 4]], box_format="xywh")
-TRUTHS = Truths(image=[0, 1], label=[1, 2], box=[[1, 2, 3, 4], [5, 6, 7, 8]], box_format="xywh", ignore=[True, False])
+FOUND = Detections(image_ids=[0], labels=[1], scores=[0.5], boxes=[[1, 2, 3, 4]], box_format="xywh")
+TRUTHS = Truths(
+    image_ids=[0, 1], labels=[1, 2], boxes=[[1, 2, 3, 4], [5, 6, 7, 8]], box_format="xywh", ignore=[True, False]
+)
 CONTENT = pack(FOUND, TRUTHS, [0, 1])
 
 

@@ -74,12 +74,12 @@ def test_all_is_as_torchmetrics_gives_it(theirs: Any, settings: dict[str, Any]) 
     scene = random_scene(7, num_images=20, num_classes=3 if settings.pop("is_one_class", False) else 6)
     if scene.num_classes == 3:
         for columns in (scene.detection, scene.truth):
-            columns["label"][:] = 4
+            columns["labels"][:] = 4
     emptied = [settings.pop(name, False) for name in ("has_no_detections", "has_no_truths")]
     for columns in (each for each, is_empty in zip((scene.detection, scene.truth), emptied, strict=True) if is_empty):
         columns |= {name: column[:0] for name, column in columns.items()}
-    ours, other = MeanAveragePrecision("xywh", **settings), theirs("xywh", **(IN_DOUBLE | settings))
-    ours.warn_on_mistakes = not emptied[0]
+    ours = MeanAveragePrecision("xywh", warn=not emptied[0], **settings)
+    other = theirs("xywh", **(IN_DOUBLE | settings))
     for image in range(scene.num_images):
         pred, target = as_dicts(scene, image)
         del target["area"]
@@ -423,7 +423,7 @@ def test_batches_that_cannot_be_right_are_refused_as_a_whole() -> None:
         (
             [pred | {"boxes": pred["boxes"].to(torch.complex64)}],
             [target | {"image_id": 3}],
-            "`preds`: `box` must hold real numbers; got complex64",
+            "`preds`: `boxes` must hold real numbers; got complex64",
         ),
         ([{"boxes": pred["boxes"]}], [target | {"image_id": 3}], "preds[0] must have the key 'scores'; got ['boxes']"),
         (
@@ -551,9 +551,10 @@ class TestWaiting:
             waiting.update(*batch)
         assert sum(map(len, waiting._tallies)) == 0 or settings.get("unique_images")
         with monkeypatch.context() as changed:
-            changed.setattr(MeanAveragePrecision, "_add_to_buffer", lambda *_: False)
+            changed.setattr("boxscore.training.torchmetrics._Matcher._add_to_buffer", lambda *_: False)
             for batch in batches:
                 at_once.update(*batch)
+                assert len(at_once.tallies[-1])
         assert len(at_once.tallies) == len(batches)
         check_equal(waiting.compute(), at_once.compute())
 
@@ -578,4 +579,4 @@ class TestWaiting:
         with warnings.catch_warnings(action="error"), pytest.raises(UserWarning, match="Encountered"):
             metric.update([many], [as_dicts(SCENE, 0)[1]])
         state: Any = metric.tallies
-        assert (len(state), state.waiting) == (0, set())
+        assert (len(state), state.matcher._seen) == (0, set())

@@ -104,10 +104,10 @@ def test_oriented_boxes_have_the_numbers_of_the_corners_in_predictions_json(all_
     run = all_runs["obb"]
     truths = boxscore.read_truths(run.data, iou_type="obb")
     by_hand = boxscore.Detections(
-        image=[row["image_id"] for row in run.predictions],
-        label=[row["category_id"] - 1 for row in run.predictions],
-        score=[row["score"] for row in run.predictions],
-        box=[row["poly"] for row in run.predictions],
+        image_ids=[row["image_id"] for row in run.predictions],
+        labels=[row["category_id"] - 1 for row in run.predictions],
+        scores=[row["score"] for row in run.predictions],
+        boxes=[row["poly"] for row in run.predictions],
         box_format="xyxyxyxy",
     )
     expected = boxscore.evaluate(by_hand, truths)
@@ -151,14 +151,16 @@ def test_labels_of_save_txt_are_the_detections_of_predictions_json(
         boxscore.read_detections(run.folder / name, truths, iou_type=iou_type)
         for name in ("labels", "predictions.json")
     ]
-    text, rows = ({"image": each.image, "label": each.label, "score": np.asarray(each.score)} for each in read)
-    order = np.argsort(rows["image"], kind="stable")
-    assert np.array_equal(text["image"], rows["image"][order])
-    assert np.array_equal(text["label"], rows["label"][order])
-    assert np.abs(text["score"] - rows["score"][order]).max() <= 1e-5
+    text, rows = (
+        {"image_ids": each.image_ids, "labels": each.labels, "scores": np.asarray(each.scores)} for each in read
+    )
+    order = np.argsort(rows["image_ids"], kind="stable")
+    assert np.array_equal(text["image_ids"], rows["image_ids"][order])
+    assert np.array_equal(text["labels"], rows["labels"][order])
+    assert np.abs(text["scores"] - rows["scores"][order]).max() <= 1e-5
     if task == "detect":
-        corner = read[0].box - np.c_[read[0].box[:, 2:] / 2, np.zeros((len(read[0]), 2))]
-        assert np.abs(corner - read[1].box[order]).max() < 0.002
+        corner = read[0].boxes - np.c_[read[0].boxes[:, 2:] / 2, np.zeros((len(read[0]), 2))]
+        assert np.abs(corner - read[1].boxes[order]).max() < 0.002
 
 
 def test_ultralytics_own_numbers_stay(all_runs: dict[str, Run], tmp_path: Path) -> None:

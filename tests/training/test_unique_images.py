@@ -101,7 +101,7 @@ def test_errors_name_the_option() -> None:
     with pytest.raises(InputError, match=r"^`unique_images` needs the images' ids"):
         metric_of().update(padded(PREDS), padded(TARGETS))
     with pytest.raises(InputError, match=r"^`unique_images` must be True or False; got 1"):
-        MeanAveragePrecision(unique_images=1)  # type: ignore[arg-type]
+        MeanAveragePrecision(unique_images=1)  # type: ignore[call-overload]
 
 
 def test_a_batch_without_images_changes_nothing() -> None:

@@ -80,22 +80,22 @@ def test_what_a_perfect_network_says_is_decoded_to_the_truths() -> None:
     _, truths = make_batch(0, 0, 8, 64)
     heat, size, offset = torch.full((8, 5, 16, 16), -9.0), torch.zeros(8, 2, 16, 16), torch.zeros(8, 2, 16, 16)
     taken: set[tuple[int, int, int]] = set()
-    kept = truths.label.clone()
-    for n, g in torch.nonzero(truths.label >= 0).tolist():
-        left, top, right, bottom = truths.box[n, g].tolist()
+    kept = truths.labels.clone()
+    for n, g in torch.nonzero(truths.labels >= 0).tolist():
+        left, top, right, bottom = truths.boxes[n, g].tolist()
         x, y = (left + right + 1) / 2 / STRIDE, (top + bottom + 1) / 2 / STRIDE
         near = {(n, int(x) + i, int(y) + j) for i in (-1, 0, 1) for j in (-1, 0, 1)}
         if near & taken:
             kept[n, g] = -1  # a cell has room for one
             continue
         taken.add((n, int(x), int(y)))
-        heat[n, truths.label[n, g], int(y), int(x)] = 3.0
+        heat[n, truths.labels[n, g], int(y), int(x)] = 3.0
         size[n, :, int(y), int(x)] = torch.tensor([right - left + 1, bottom - top + 1]) / STRIDE
         offset[n, :, int(y), int(x)] = torch.tensor([x % 1, y % 1])
     found = decode(Maps(heat, size, offset), 10)
     metric = boxscore.MeanAveragePrecision(boxscore.Protocol.named("voc2012", thresholds=[0.99]), warn=False)
     metric.update(
-        {"boxes": found.box, "labels": found.label, "scores": found.score, "discarded": found.discarded},
-        {"boxes": truths.box, "labels": kept, "difficult": truths.ignore},
+        {"boxes": found.boxes, "labels": found.labels, "scores": found.scores, "discarded": found.discarded},
+        {"boxes": truths.boxes, "labels": kept, "difficult": truths.ignore},
     )
     assert metric.compute()["map"] == pytest.approx(1)

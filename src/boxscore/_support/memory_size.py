@@ -18,7 +18,7 @@ def parse_size(amount: int | str) -> int:
     """
     found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]I?)?B?", str(amount).strip(), re.IGNORECASE)
     if found is None or float(found[1]) <= 0:
-        raise InputError(f"`memory` must be an amount like 500MB or 2GiB; got {amount!r}")
+        raise InputError(f"must be an amount like 500MB or 2GiB; got {amount!r}", argument="memory")
     return int(float(found[1]) * _UNITS[(found[2] or "").upper()])
 
 

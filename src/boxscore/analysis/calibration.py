@@ -11,7 +11,7 @@ from boxscore.analysis.pairing import verdicts_at
 from boxscore.protocol.fields import check_number
 from boxscore.result.curves import Floats, Ints
 from boxscore.result.result import Result
-from boxscore.result.summary import plain
+from boxscore.result.summary import number_or_none
 from boxscore.result.tally import IGNORED, TRUE
 
 
@@ -51,21 +51,21 @@ class Calibration:
         """Values for JSON; undefined is None."""
         return {
             "iou": self.iou,
-            "ece": plain(self.ece),
-            "mce": plain(self.mce),
+            "ece": number_or_none(self.ece),
+            "mce": number_or_none(self.mce),
             "bins": [
                 {
                     "low": float(self.edge[b]),
                     "high": float(self.edge[b + 1]),
                     "count": int(self.count[b]),
                     "num_true": int(self.num_true[b]),
-                    "mean_score": plain(self.mean_score[b]),
-                    "precision": plain(self.precision[b]),
+                    "mean_score": number_or_none(self.mean_score[b]),
+                    "precision": number_or_none(self.precision[b]),
                 }
                 for b in range(self.count.size)
             ],
             "per_class": [
-                {"label": int(self.label[k]), "name": name, "ece": plain(self.ece_of_class[k])}
+                {"label": int(self.label[k]), "name": name, "ece": number_or_none(self.ece_of_class[k])}
                 for k, name in enumerate(self.name)
             ],
         }

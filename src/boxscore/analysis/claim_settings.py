@@ -133,7 +133,7 @@ def apply_settings(
         protocol = protocol.replace(**setting.changes)
     detections = labelled(detections, truths, settings)
     if any(setting.drops_images for setting in settings):
-        truths = take(truths, np.isin(host_ids(truths.image), images_with(detections, protocol.min_score)))
+        truths = take(truths, np.isin(host_ids(truths.image_ids), images_with(detections, protocol.min_score)))
     return detections, truths, protocol
 
 
@@ -141,7 +141,7 @@ class Labels:
     """The labels of detections, and the classes of truths that settings map them to."""
 
     def __init__(self, detections: Detections, truths: Truths) -> None:
-        self.own = np.unique(host_ids(detections.label))
+        self.own = np.unique(host_ids(detections.labels))
         """All labels of detections, ascending."""
         self._has_names = truths.names_by_label is not None
         self._classes = classes_of(take(detections, np.zeros(len(detections), bool)), truths)
@@ -166,15 +166,15 @@ def labelled(detections: Detections, truths: Truths, settings: Sequence[Setting]
     classes = labels.under(settings)
     if classes is None:
         return detections
-    label = classes[np.searchsorted(labels.own, host_ids(detections.label))]
+    label = classes[np.searchsorted(labels.own, host_ids(detections.labels))]
     is_kept = label != np.iinfo(np.int64).min
-    return take(replace(detections, label=np.where(is_kept, label, 0)), is_kept)
+    return take(replace(detections, labels=np.where(is_kept, label, 0)), is_kept)
 
 
 def images_with(detections: Detections, min_score: float | None) -> NDArray[np.int64]:
     """The images that have detections of at least this score."""
-    image = host_ids(detections.image)
-    return np.unique(image if min_score is None else image[host_scores(detections.score) >= min_score])
+    image = host_ids(detections.image_ids)
+    return np.unique(image if min_score is None else image[host_scores(detections.scores) >= min_score])
 
 
 def has_ignored(truths: Truths) -> bool:

@@ -15,8 +15,7 @@ from boxscore.analysis.claim_settings import LIMITS, SETTINGS, Labels, Setting, 
 from boxscore.analysis.explanation import rules_for
 from boxscore.analysis.known_tools import TOOLS, as_rules
 from boxscore.data.dataset import Detections, Truths
-from boxscore.pipeline import evaluate, finish, match
-from boxscore.protocol.keypoint_rules import NUM_WHOLEBODY
+from boxscore.pipeline import evaluate_columns, finish, match
 from boxscore.protocol.protocol import Protocol
 from boxscore.protocol.table import PROTOCOLS
 from boxscore.result.tally import Tally
@@ -65,20 +64,21 @@ def read_claim(claim: str | float) -> Claim:
     (0.531, 0.53095, 0.53105)
     """
     words = str(claim).strip()
-    rule = f"`claim` must be a number from 0 to 1, such as 0.531, or in percent, such as 53.1; got {claim!r}"
+    rule = f"must be a number from 0 to 1, such as 0.531, or in percent, such as 53.1; got {claim!r}"
     try:
         value = Decimal(words.removesuffix("%").strip())
     except InvalidOperation:
-        raise InputError(rule) from None
+        raise InputError(rule, argument="claim") from None
     if isinstance(claim, bool) or not value.is_finite():
-        raise InputError(rule)
+        raise InputError(rule, argument="claim")
     exponent = int(value.as_tuple().exponent)
     is_percent = words.endswith("%") or value > 1
     if not is_percent and exponent >= 0:
-        raise InputError(f"`claim` must have digits behind the point, so that it says something; got {claim!r}")
+        rule = f"must have digits behind the point, so that it says something; got {claim!r}"
+        raise InputError(rule, argument="claim")
     scale, half = Decimal(100 if is_percent else 1), Decimal(5).scaleb(exponent - 1)
     if not 0 <= value <= scale:
-        raise InputError(rule)
+        raise InputError(rule, argument="claim")
     return Claim(words, *(float(each / scale) for each in (value, value - half, value + half)))
 
 
@@ -134,8 +134,8 @@ class ClaimExplanation:
     @property
     def may_be_chance(self) -> bool:
         """Whether all matches may be chance: few digits, and only with settings or by a number other than `map`."""
-        is_plain = any(each.number == "map" and not each.settings for each in self.matches)
-        return bool(self.matches) and not is_plain and self.claim.num_digits < SURE_DIGITS
+        is_own_map = any(each.number == "map" and not each.settings for each in self.matches)
+        return bool(self.matches) and not is_own_map and self.claim.num_digits < SURE_DIGITS
 
     def to_dict(self) -> dict[str, Any]:
         """Values for JSON."""
@@ -220,8 +220,8 @@ def explain_claim(
         progress: Called before each matching, with the number of finished matchings and the largest possible total.
 
     >>> from boxscore import Detections, Truths
-    >>> truths = Truths(image=[0, 0], label=[1, 1], box=[[0, 0, 10, 10], [20, 20, 30, 30]])
-    >>> detections = Detections(image=[0], label=[1], score=[0.9], box=[[0, 0, 10, 10]])
+    >>> truths = Truths(image_ids=[0, 0], labels=[1, 1], boxes=[[0, 0, 10, 10], [20, 20, 30, 30]])
+    >>> detections = Detections(image_ids=[0], labels=[1], scores=[0.9], boxes=[[0, 0, 10, 10]])
     >>> explain_claim(detections, truths, "0.545").matches[0].how
     'voc2007'
     """
@@ -272,11 +272,9 @@ def _nearest(claim: Claim, found: Sequence[Reproduction]) -> Iterator[Reproducti
 def distinct_rules(detections: Detections, truths: Truths) -> list[Rules]:
     """The distinct rules of all tools and protocols for the shapes of the data, the main rules first."""
     by_rules: dict[Protocol, Rules] = {}
-    nums = {getattr(geometry, "num_points", NUM_WHOLEBODY) for geometry in truths.geometries}
-    is_whole_body = nums == {NUM_WHOLEBODY}  # its body has the rules of COCO's keypoints, in all that matters here
     for name in dict.fromkeys((*MAIN_RULES, *PROTOCOLS, *TOOLS)):
         protocol = rules_for(name, detections, truths)
-        if protocol.keypoints.num_area_points is not None and not is_whole_body:
+        if not all(geometry.suits(protocol) for geometry in truths.geometries):
             continue
         key = protocol.replace(name="", extra_numbers=())
         names, known = by_rules.get(key, Rules((), protocol))
@@ -293,7 +291,7 @@ def _tools_alone(search: "_Search", every: Sequence[Rules], steps: _Steps) -> tu
     for rules in every:
         steps.begin()
         try:
-            result = evaluate(search.labelled(()), search.truths, rules.protocol, threads=search.threads)
+            result = evaluate_columns(search.labelled(()), search.truths, rules.protocol, threads=search.threads)
         except InputError as reason:
             error = error or reason
             continue
@@ -386,7 +384,8 @@ class _Search:
         members: dict[tuple[Protocol, bytes | None], list[_Member]] = {}
         for i, (rules, settings) in enumerate(variants):
             protocol = _changed(rules.protocol, settings)
-            if protocol is not None:
+            # Coverage is by class, and class-agnostic rules have no classes.
+            if protocol is not None and not (protocol.federated and protocol.class_agnostic):
                 key = _matching(protocol), self._key(settings)
                 members.setdefault(key, []).append(_Member(i, protocol, settings))
         return members
@@ -398,10 +397,7 @@ class _Search:
             if steps is not None:
                 steps.begin()
             detections = self.labelled(members[0].settings)
-            try:
-                tally = match(detections, self.truths, matching, threads=self.threads)
-            except InputError:
-                continue  # coverage is per class; class-agnostic rules have no classes
+            tally = match(detections, self.truths, matching, threads=self.threads)
             for i, protocol, settings in members:
                 results[i] = self._finish(tally, detections, protocol, settings)
         return [

@@ -18,7 +18,7 @@ from boxscore.protocol.measures import meanings
 from boxscore.protocol.protocol import difference_of
 from boxscore.result.curves import Floats, Ints
 from boxscore.result.result import Result
-from boxscore.result.summary import plain
+from boxscore.result.summary import number_or_none
 from boxscore.result.tally import Tally
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class Change(NamedTuple):
 
     def to_dict(self) -> dict[str, float | bool | None]:
         """Values for JSON; undefined is None."""
-        return {name: value if name == "is_least" else plain(value) for name, value in self._asdict().items()}
+        return {name: value if name == "is_least" else number_or_none(value) for name, value in self._asdict().items()}
 
     @property
     def p_text(self) -> str:
@@ -343,9 +343,9 @@ def compare(
 
     >>> from boxscore import Detections, Truths, evaluate
     >>> box = [[0, 0, 10, 10]] * 9
-    >>> truths = Truths(image=range(9), label=[1] * 9, box=box)
+    >>> truths = Truths(image_ids=range(9), labels=[1] * 9, boxes=box)
     >>> few, many = (
-    ...     evaluate(Detections(image=range(n), label=[1] * n, score=[0.9] * n, box=box[:n]), truths, "voc2012")
+    ...     evaluate(Detections(image_ids=range(n), labels=[1] * n, scores=[0.9] * n, boxes=box[:n]), truths, "voc2012")
     ...     for n in (3, 8)
     ... )
     >>> change = compare({"few": few, "many": many}).differences[0].numbers["map"]

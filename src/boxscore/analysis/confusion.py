@@ -13,7 +13,7 @@ from boxscore.analysis.pairing import Pairing
 from boxscore.engines.native.pairs import match_across, side
 from boxscore.protocol.fields import check_choice
 from boxscore.result.curves import Floats, Ints
-from boxscore.result.summary import plain
+from boxscore.result.summary import number_or_none
 from boxscore.result.tally import FALSE, TRUE
 
 Normalize = Literal["truths", "detections", "all"]
@@ -126,11 +126,13 @@ class Confusion:
         matrix = self.matrix.tolist()
         return {
             "iou": self.iou,
-            "score": plain(self.score),
+            "score": number_or_none(self.score),
             "labels": self.label.tolist(),
             "names": list(self.name),
             "normalize": self.normalize,
-            "matrix": matrix if self.normalize is None else [[plain(value) for value in row] for row in matrix],
+            "matrix": matrix
+            if self.normalize is None
+            else [[number_or_none(value) for value in row] for row in matrix],
         }
 
     def __repr__(self) -> str:

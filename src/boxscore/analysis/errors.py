@@ -19,7 +19,7 @@ from boxscore.engines.native.compiled_engine import mean_average_precision
 from boxscore.engines.native.pairs import nearest, side
 from boxscore.protocol.fields import check_fraction
 from boxscore.result.curves import Floats, Ints
-from boxscore.result.summary import plain
+from boxscore.result.summary import number_or_none
 from boxscore.result.tally import FALSE, TRUE, Tally, state_dtype
 
 TYPES = ("classification", "localisation", "both", "duplicate", "background", "missed")
@@ -100,20 +100,23 @@ class Errors:
 
     def to_dict(self) -> dict[str, Any]:
         """Values for JSON: each type with `count` and `gain`, overall and per class. Undefined is None."""
-        rows = {name: {"count": count, "gain": plain(gain)} for name, count, gain in self.rows()}
+        rows = {name: {"count": count, "gain": number_or_none(gain)} for name, count, gain in self.rows()}
         return {
             "iou": self.iou,
             "background": self.background,
-            "ap": plain(self.ap),
+            "ap": number_or_none(self.ap),
             "types": {name: rows.pop(name) for name in TYPES},
             **rows,
             "per_class": [
                 {
                     "label": int(self.label[k]),
                     "name": name,
-                    "ap": plain(self.ap_of_class[k]),
+                    "ap": number_or_none(self.ap_of_class[k]),
                     "types": {
-                        kind: {"count": int(self.count_of_class[e, k]), "gain": plain(self.gain_of_class[e, k])}
+                        kind: {
+                            "count": int(self.count_of_class[e, k]),
+                            "gain": number_or_none(self.gain_of_class[e, k]),
+                        }
                         for e, kind in enumerate(TYPES)
                     },
                 }
@@ -240,7 +243,7 @@ class Case:
         hits = np.ones((int(is_true.sum()), 1), np.uint64)
         return Tally(
             protocol=protocol,
-            image=host_ids(columns.image)[row],
+            image=host_ids(columns.image_ids)[row],
             label=label,
             score=self.pairing.score[row],
             tier=np.zeros(row.size, np.uint8),
@@ -248,7 +251,7 @@ class Case:
             is_true=hits,
             is_counted=hits,
             classes=self.classes,
-            truth_image=host_ids(self.pairing.truths.image),
+            truth_image=host_ids(self.pairing.truths.image_ids),
             truth_label=self.pairing.truth_label,
             truth_state=(self.is_counted if is_there is None else self.is_counted & is_there).astype(kind),
         )

@@ -27,7 +27,7 @@ from boxscore.data.preparation import common_iou_type
 from boxscore.pipeline import finish, match
 from boxscore.protocol.protocol import Protocol
 from boxscore.protocol.words import FieldChange, changed_fields, ordered_steps
-from boxscore.result.summary import plain
+from boxscore.result.summary import number_or_none
 from boxscore.result.tally import Tally
 
 NO_EFFECT = "No effect on this data."
@@ -82,9 +82,9 @@ class Step:
         return {
             "name": self.name,
             "fields": [{**change._asdict(), "label": change.label} for change in self.fields],
-            "before": plain(self.before),
-            "after": plain(self.after),
-            "difference": plain(self.difference),
+            "before": number_or_none(self.before),
+            "after": number_or_none(self.after),
+            "difference": number_or_none(self.difference),
             "has_effect": self.has_effect,
             "num_changed": self.num_changed,
             "verdicts": [change._asdict() for change in self.verdicts],
@@ -142,9 +142,9 @@ class Explanation:
             "source": self.source,
             "target": self.target,
             "number": "map",
-            "first": plain(self.first),
-            "last": plain(self.last),
-            "difference": plain(self.difference),
+            "first": number_or_none(self.first),
+            "last": number_or_none(self.last),
+            "difference": number_or_none(self.difference),
             "num_detections": self.num_detections,
             "verdicts_at": self.verdicts_at,
             "counting": self.counting,
@@ -212,7 +212,7 @@ def explain(
     The order of rules is fixed: geometry, score cut-off, thresholds, ignored truths, groups, classes looked for, match
     condition, matching rule, ties, areas, limits, AP rule, averaging. Exception: if ignored truths become crowds, that
     step comes after ties. Only rules that differ are steps. The effect of a step depends on the steps before it. If one
-    of the protocols has no sigmas for keypoints, it gets the sigmas of the other.
+    of the protocols lacks the sigmas of OKS, it gets the sigmas of the other.
 
     Args:
         detections: Detections.
@@ -226,8 +226,8 @@ def explain(
         InputError: A protocol on the path needs image sizes or coverage that the data lacks.
 
     >>> from boxscore import Detections, Truths
-    >>> truths = Truths(image=[0, 0], label=[1, 1], box=[[0, 0, 10, 10], [20, 20, 30, 30]])
-    >>> detections = Detections(image=[0], label=[1], score=[0.9], box=[[0, 0, 10, 10]])
+    >>> truths = Truths(image_ids=[0, 0], labels=[1, 1], boxes=[[0, 0, 10, 10], [20, 20, 30, 30]])
+    >>> detections = Detections(image_ids=[0], labels=[1], scores=[0.9], boxes=[[0, 0, 10, 10]])
     >>> explanation = explain(detections, truths, "voc2012", "voc2007")
     >>> [(step.name, round(step.before, 4), round(step.after, 4)) for step in explanation.steps]
     [('AP rule', 0.5, 0.5455)]

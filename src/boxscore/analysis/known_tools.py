@@ -198,8 +198,8 @@ def as_rules(name_or_protocol: str | Protocol) -> Protocol:
 def rules_of_shapes(name: str, iou_type: str) -> Protocol:
     """The rules of a tool or a protocol for an `iou_type`.
 
-    >>> rules_of_shapes("pycocotools", "keypoints").limits, rules_of_shapes("torchmetrics", "segm").iou_type
-    ((20,), 'segm')
+    >>> rules_of_shapes("torchmetrics", "segm").iou_type
+    'segm'
     """
     if name in PROTOCOLS:
         return protocol_of(name, iou_type)
@@ -213,14 +213,14 @@ _AS_COCO = ("pycocotools",)
 
 
 def with_sigmas_of(rules: Protocol, other: Protocol) -> Protocol:
-    """The rules, with the sigmas of `other` if keypoints are compared and the rules have no sigmas."""
-    if rules.iou_type != "keypoints" or rules.sigmas:
+    """The rules, with the sigmas of `other` if OKS needs sigmas and the rules have none."""
+    if rules.similarity != "OKS" or rules.sigmas:
         return rules
     if not other.sigmas:
         having = [name for name, protocol in PROTOCOLS.items() if protocol.sigmas]
         both = rules.name if rules.name == other.name else f"{rules.name} and {other.name}"
         raise InputError(
-            f"keypoints can't be compared without `sigmas`, which {both} have not: compare with one of"
+            f"OKS can't be computed without `sigmas`, which {both} have not: compare with one of"
             f" {', '.join(having)}, or with a boxscore.Protocol that has them"
         )
     return rules.replace(sigmas=other.sigmas)

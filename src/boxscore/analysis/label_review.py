@@ -29,8 +29,8 @@ from boxscore.data.dataset import Detections, Truths, host_ids
 from boxscore.protocol.fields import check_choice, check_fraction
 from boxscore.protocol.protocol import difference_of
 from boxscore.result.curves import Floats, Ints
-from boxscore.result.result import Result
-from boxscore.result.summary import plain
+from boxscore.result.result import Result, inputs_of
+from boxscore.result.summary import number_or_none
 
 KINDS = {
     "missing": "a confident detection with no truth near it",
@@ -243,7 +243,7 @@ def _or_none(row: Any) -> int | None:
 
 
 def _box(box: Floats) -> list[float | None] | None:
-    return None if np.isnan(box).any() else [plain(float(value)) for value in box]
+    return None if np.isnan(box).any() else [number_or_none(float(value)) for value in box]
 
 
 def label_errors(
@@ -268,8 +268,8 @@ def label_errors(
 
     >>> from boxscore import Detections, Truths, evaluate
     >>> box = [[0, 0, 9, 9], [20, 0, 29, 9], [40, 0, 49, 9]]
-    >>> truths = Truths(image=[0, 0], label=[1, 2], box=box[:2], class_names={1: "cat", 2: "dog"})
-    >>> result = evaluate(Detections(image=[0] * 3, label=[1, 1, 2], score=[0.9, 0.8, 0.7], box=box), truths)
+    >>> truths = Truths(image_ids=[0, 0], labels=[1, 2], boxes=box[:2], class_names={1: "cat", 2: "dog"})
+    >>> result = evaluate(Detections(image_ids=[0] * 3, labels=[1, 1, 2], scores=[0.9, 0.8, 0.7], boxes=box), truths)
     >>> print(label_errors(result, score=0.5))
     2 suspicious labels from 1 model: 1 missing, 1 wrong class, 0 misplaced
     <BLANKLINE>
@@ -293,7 +293,7 @@ def _models(results: Any) -> list[Result]:
     given = list(given.values()) if isinstance(given, Mapping) else given
     if not isinstance(given, Sequence) or not given or not all(isinstance(each, Result) for each in given):
         raise InputError(f"`results` must be a boxscore.Result, or several of them; got {type(results).__name__}")
-    truths = [each.inputs_for("`label_errors`").truths for each in given]
+    truths = [inputs_of(each, "`label_errors`").truths for each in given]
     for index, other in enumerate(truths[1:], 1):
         if given[index].protocol != given[0].protocol:
             difference = difference_of(given[0].protocol, given[index].protocol)
@@ -306,7 +306,7 @@ def _models(results: Any) -> list[Result]:
 
 def _named_cases(models: Sequence[Result], pairings: Sequence[Pairing], suspects: Sequence[Suspect]) -> LabelErrors:
     """The cases in their order, with names, labels and boxes."""
-    inputs = [each.inputs_for("`label_errors`") for each in models]
+    inputs = [inputs_of(each, "`label_errors`") for each in models]
     truths = inputs[0].truths
     own = _columns(truths)
     others = [_columns(each.detections) for each in inputs]
@@ -370,4 +370,4 @@ def _row(columns: tuple[NDArray[Any], ...], row: int) -> _Row:
 
 def _columns(side: Detections | Truths) -> tuple[NDArray[Any], ...]:
     """Images, labels, and boxes around the shapes."""
-    return host_ids(side.image), host_ids(side.label), to_numpy(side.geometry.outer_boxes())
+    return host_ids(side.image_ids), host_ids(side.labels), to_numpy(side.geometry.outer_boxes())

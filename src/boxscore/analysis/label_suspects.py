@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from boxscore.analysis.operating_points import curve_of_pairs, given_or_best
 from boxscore.analysis.pairing import Pairing, pair_rows
-from boxscore.data.dataset import Truths, host_areas, host_ids, take
+from boxscore.data.dataset import Detections, Truths, host_areas, host_ids, take
 from boxscore.engines.native.pairs import nearest, side
 from boxscore.result.curves import Floats, Ints
 from boxscore.result.tally import FALSE, TRUE
@@ -189,10 +189,14 @@ def _matched(pairing: Pairing, rows: Ints, other: Pairing, other_rows: Ints) -> 
     protocol = other.protocol.replace(limits=(None,), limits_per="class", class_agnostic=False)
     found = take(pairing.detections, _flags(rows, len(pairing.detections)))
     there = take(other.detections, _flags(other_rows, len(other.detections)))
-    truths = Truths(image=there.image, label=there.label, geometry=there.geometry)
-    pairs = pair_rows(found, truths, protocol, pairing.threads)
+    pairs = pair_rows(found, _as_truths(there), protocol, pairing.threads)
     is_true = pairs.verdict == TRUE
     return list(zip(rows[is_true].tolist(), pairs.truth[is_true].tolist(), strict=True))
+
+
+def _as_truths(detections: Detections) -> Truths:
+    """Detections in the role of truths, for shapes that differ in the two roles."""
+    return Truths(image_ids=detections.image_ids, labels=detections.labels, geometry=detections.geometry)
 
 
 def _flags(rows: Ints, num: int) -> NDArray[np.bool_]:
@@ -204,7 +208,8 @@ def _flags(rows: Ints, num: int) -> NDArray[np.bool_]:
 def _without_overlaps(evidence: Sequence[Evidence], suspects: Sequence[Suspect]) -> list[Suspect]:
     """Drop suspects that overlap a better one in their image: an object may be detected as two classes, or twice."""
     protocol = evidence[0].pairing.protocol
-    images = [host_ids(each.pairing.detections.image) for each in evidence]
+    images = [host_ids(each.pairing.detections.image_ids) for each in evidence]
+    truths = [_as_truths(each.pairing.detections) for each in evidence]
     kept: dict[int, list[Any]] = {}
     chosen = []
     for suspect in suspects:
@@ -214,6 +219,6 @@ def _without_overlaps(evidence: Sequence[Evidence], suspects: Sequence[Suspect])
         others = kept.setdefault(image, [])
         similarity = detections.geometry.similarity
         if all(similarity(shape, other, is_crowd=False, protocol=protocol) < protocol.cutoffs[0] for other in others):
-            others.append(shape)
+            others += truths[suspect.model].geometry.take([suspect.detection]).shapes(protocol)
             chosen.append(suspect)
     return chosen

@@ -21,7 +21,7 @@ from boxscore.data.dataset import Detections, Truths, coverage_codes, host_areas
 from boxscore.protocol.fields import check_choice, check_finite
 from boxscore.protocol.protocol import CROWD, DIFFICULT, GROUP, REGULAR, Protocol
 from boxscore.result.curves import Ints
-from boxscore.result.result import Inputs, Result
+from boxscore.result.result import Inputs, Result, inputs_of
 from boxscore.result.tally import FALSE, IGNORED, TRUE
 
 RowKind = Literal["classes", "images", "detections", "truths"]
@@ -98,7 +98,7 @@ def make_table(result: Result, options: TableOptions, method: str) -> Table:
     pairing = pair_inputs(result, f"`{name}`", options.iou, options.threads)
     matches = _match_inputs(result, pairing, options)
     make = _detection_table if options.rows == "detections" else _truth_table
-    return make(result.inputs_for(name), matches)
+    return make(inputs_of(result, name), matches)
 
 
 def _class_table(result: Result, options: TableOptions, name: str) -> Table:
@@ -166,13 +166,13 @@ class _Matches:
 
 
 def _match_inputs(result: Result, pairing: Pairing, options: TableOptions) -> _Matches:
-    detections, truths = result.inputs_for("a table of matches")
+    detections, truths = inputs_of(result, "a table of matches")
     verdict = as_given(pairing.verdict, pairing.detection_row)
     coverage = coverage_codes(detections, truths, pairing.protocol)
     if coverage is not None:
         verdict = np.where(coverage == NOT_COVERED, np.uint8(_LEFT_OUT), verdict)
     errors, truth_errors = _error_columns(result, pairing) if options.errors else ({}, {})
-    score = host_scores(detections.score)
+    score = host_scores(detections.scores)
     return _Matches(
         protocol=pairing.protocol,
         verdict=verdict,
@@ -202,7 +202,7 @@ def _detection_table(inputs: Inputs, matches: _Matches) -> Table:
     table: Table = {
         "detection": np.arange(len(detections)),
         **{name: shapes.pop(name) for name in ("image", "image_name", "label", "class_name")},
-        "score": host_scores(detections.score),
+        "score": host_scores(detections.scores),
         **shapes,
         "verdict": _words(matches.verdict, _VERDICTS),
         "truth": RowNumbers(matches.truth),
@@ -219,7 +219,7 @@ def _truth_table(inputs: Inputs, matches: _Matches) -> Table:
     true = np.flatnonzero((matches.verdict == TRUE) & matches.is_kept)
     finder[matches.truth[true]] = true
     score, similarity = np.full((2, len(truths)), np.nan)
-    score[matches.truth[true]] = host_scores(inputs.detections.score)[true]
+    score[matches.truth[true]] = host_scores(inputs.detections.scores)[true]
     similarity[matches.truth[true]] = matches.similarity[true]
     return {
         "truth": np.arange(len(truths)),
@@ -236,7 +236,7 @@ def _truth_table(inputs: Inputs, matches: _Matches) -> Table:
 
 def _shape_columns(columns: Detections | Truths, truths: Truths, protocol: Protocol) -> Table:
     """Image, class, the upright box around each shape, and area."""
-    image, label = host_ids(columns.image), host_ids(columns.label)
+    image, label = host_ids(columns.image_ids), host_ids(columns.labels)
     corners = np.ascontiguousarray(to_numpy(columns.geometry.outer_boxes()).T)
     # If ranges are of another value, `columns.area` holds that value instead of an area.
     area = host_areas(columns, protocol) if protocol.ranges_by == "area" else columns.geometry.areas(protocol)

@@ -13,7 +13,7 @@ from boxscore.analysis.pairing import Pairing, verdicts_at
 from boxscore.protocol.fields import check_finite, check_fraction
 from boxscore.result.curves import Floats, Ints
 from boxscore.result.result import Result
-from boxscore.result.summary import plain
+from boxscore.result.summary import number_or_none
 from boxscore.result.tally import FALSE, IGNORED, TRUE, Tally
 
 
@@ -143,10 +143,10 @@ class OperatingPoints:
             {
                 "label": label,
                 "name": name,
-                "score": plain(self.score[i]),
-                "precision": plain(self.precision[i]),
-                "recall": plain(self.recall[i]),
-                "f1": plain(self.f1[i]),
+                "score": number_or_none(self.score[i]),
+                "precision": number_or_none(self.precision[i]),
+                "recall": number_or_none(self.recall[i]),
+                "f1": number_or_none(self.f1[i]),
                 "num_true": int(self.num_true[i]),
                 "num_false": int(self.num_false[i]),
                 "num_truths": int(self.num_truths[i]),

@@ -11,7 +11,7 @@ from boxscore.arrays import to_numpy
 from boxscore.data.dataset import Detections, Truths, host_ids, host_scores, pooled, pooled_order
 from boxscore.engines.native import compiled_engine
 from boxscore.protocol.protocol import Protocol
-from boxscore.result.result import Result
+from boxscore.result.result import Result, inputs_of
 from boxscore.result.tally import TRUE, Tally
 
 BEYOND = 3
@@ -48,17 +48,17 @@ class Pairing:
     @property
     def label(self) -> NDArray[np.int64]:
         """Labels of the detections. Shape (D,)."""
-        return host_ids(self.detections.label)
+        return host_ids(self.detections.labels)
 
     @property
     def score(self) -> NDArray[Any]:
         """Shape (D,)."""
-        return host_scores(self.detections.score)
+        return host_scores(self.detections.scores)
 
     @property
     def truth_label(self) -> NDArray[np.int64]:
         """Labels of the truths. Shape (G,)."""
-        return host_ids(self.truths.label)
+        return host_ids(self.truths.labels)
 
     def is_found(self, is_kept: NDArray[np.bool_] | None = None) -> NDArray[np.bool_]:
         """Whether a truth has a true positive among the kept detections. Shape (G,)."""
@@ -72,7 +72,7 @@ def pair_rows(detections: Detections, truths: Truths, protocol: Protocol, thread
     """Match rows at the protocol's only threshold: the verdict of every detection, and the truth that it took."""
     rows = np.arange(len(detections)), np.arange(len(truths))
     if protocol.class_agnostic:
-        rows = pooled_order(to_numpy(detections.label)), pooled_order(to_numpy(truths.label))
+        rows = pooled_order(to_numpy(detections.labels)), pooled_order(to_numpy(truths.labels))
         detections, truths = pooled(detections), pooled(truths)
     tally = compiled_engine.match(detections, truths, protocol, threads, is_traced=True).limited()
     verdict, truth = np.full(len(detections), BEYOND, np.uint8), np.full(len(detections), -1)
@@ -100,7 +100,7 @@ def pair_inputs(result: Result, purpose: str, iou: float | None, threads: int | 
 
     The result caches the pairing of the last threshold, so that analyses at one threshold match once.
     """
-    inputs, num, last = result.inputs_for(purpose), num_threads(threads), result.last_pairing
+    inputs, num, last = inputs_of(result, purpose), num_threads(threads), result.last_pairing
     protocol = result.protocol.at(iou)
     if (pairing := last.get(protocol)) is None:
         pairing = pair_rows(*inputs, protocol, num)

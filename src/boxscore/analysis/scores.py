@@ -11,7 +11,7 @@ from boxscore.analysis.pairing import verdicts_at
 from boxscore.protocol.fields import check_number
 from boxscore.result.curves import Floats, Ints
 from boxscore.result.result import Result
-from boxscore.result.summary import plain
+from boxscore.result.summary import number_or_none
 from boxscore.result.tally import FALSE, TRUE
 
 
@@ -46,8 +46,8 @@ class Scores:
         """Values for JSON; undefined is None."""
         return {
             "iou": self.iou,
-            "best": plain(self.best),
-            "best_f1": plain(self.best_f1),
+            "best": number_or_none(self.best),
+            "best_f1": number_or_none(self.best_f1),
             "edges": self.edge.tolist(),
             "num_true": self.num_true.tolist(),
             "num_false": self.num_false.tolist(),

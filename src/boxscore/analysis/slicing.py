@@ -68,8 +68,9 @@ def slices(result: Result, groups: Mapping[int, str], *, threads: int | None = N
         threads: Number of threads; default: BOXSCORE_THREADS, else this process's share of the cores.
 
     >>> from boxscore import Detections, Truths, evaluate
-    >>> truths = Truths(image=[0, 1, 2], label=[1, 1, 1], box=[[0, 0, 10, 10]] * 3)
-    >>> detections = Detections(image=[0, 1], label=[1, 1], score=[0.9, 0.8], box=[[0, 0, 10, 10], [50, 50, 60, 60]])
+    >>> truths = Truths(image_ids=[0, 1, 2], labels=[1, 1, 1], boxes=[[0, 0, 10, 10]] * 3)
+    >>> boxes = [[0, 0, 10, 10], [50, 50, 60, 60]]
+    >>> detections = Detections(image_ids=[0, 1], labels=[1, 1], scores=[0.9, 0.8], boxes=boxes)
     >>> parts = slices(evaluate(detections, truths, "voc2012"), {0: "day", 1: "night", 2: "night"})
     >>> {group: part["map"] for group, part in parts.items()}
     {'day': 1.0, 'night': 0.0}
@@ -95,10 +96,10 @@ def _part(result: Result, images: NDArray[np.int64], threads: int | None) -> Res
         subset = (*subset, f"{text.count(images.size, 'image')} of {result.images.size:,}, a slice")
     names = result.image_names and {image: name for image, name in result.image_names.items() if image in chosen}
     if result.inputs is None:
-        return replace(part, stored=Stored(names, subset))
+        return replace(part, _stored=Stored(names, subset))
     detections, truths = result.inputs
-    detections = take(detections, np.isin(host_ids(detections.image), images))
-    truths = take(truths, np.isin(host_ids(truths.image), images))
+    detections = take(detections, np.isin(host_ids(detections.image_ids), images))
+    truths = take(truths, np.isin(host_ids(truths.image_ids), images))
     coverage = truths.coverage and truths.coverage.within(images=chosen)
     truths = replace(truths, image_names=names, subset=subset, coverage=coverage)
     return replace(part, inputs=Inputs(detections, truths), num_given=len(detections))

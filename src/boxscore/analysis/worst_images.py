@@ -12,7 +12,7 @@ from boxscore.analysis.verdict_counts import count_by_image
 from boxscore.protocol.fields import check_number
 from boxscore.result.curves import Ints
 from boxscore.result.result import Result
-from boxscore.result.summary import plain
+from boxscore.result.summary import number_or_none
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False)
@@ -53,7 +53,7 @@ class WorstImages:
         rows = [dict(zip(keys, row, strict=True)) for row in zip(*(column.tolist() for column in columns), strict=True)]
         return {
             "iou": self.iou,
-            "score": plain(self.score),
+            "score": number_or_none(self.score),
             "images": [{"name": name, **row} for name, row in zip(self.name, rows, strict=True)],
         }
 

@@ -206,18 +206,18 @@ def one_class(columns: Detections | Truths) -> Any:
     """Detections or truths with the same label in all rows."""
     label = np.zeros(len(columns), np.int64)
     if isinstance(columns, Truths):
-        return side(replace(columns, label=label, class_names=None), np.ones(len(columns), bool))
-    return side(replace(columns, label=label), np.ones(len(columns), bool))
+        return side(replace(columns, labels=label, class_names=None), np.ones(len(columns), bool))
+    return side(replace(columns, labels=label), np.ones(len(columns), bool))
 
 
 def boxes_on(kind: type[Detections] | type[Truths], image: Ids, corner: Floats) -> Any:
     """Detections or truths of one class with these corners; invalid boxes are excluded."""
     is_in_range, is_ordered = np.abs(corner) <= LARGEST_COORDINATE, corner[:, :2] <= corner[:, 2:]
     is_valid = np.asarray(np.concatenate([is_in_range, is_ordered], axis=1).all(axis=1))
-    columns: dict[str, Any] = {"image": image, "label": np.zeros(len(image), np.int64)}
+    columns: dict[str, Any] = {"image_ids": image, "labels": np.zeros(len(image), np.int64)}
     if kind is Detections:
-        columns["score"] = np.zeros(len(image))
-    return side(kind(**columns, box=np.where(is_valid[:, np.newaxis], corner, 0.0)), is_valid)
+        columns["scores"] = np.zeros(len(image))
+    return side(kind(**columns, boxes=np.where(is_valid[:, np.newaxis], corner, 0.0)), is_valid)
 
 
 # Labels.

@@ -145,8 +145,7 @@ def fractions_in(
 
 
 def _duplicates(rows: FileRows) -> Iterable[Evidence]:
-    box = rows.box if rows.records.oriented is None else rows.records.oriented.box
-    again, first = repeats(rows.group, np.ascontiguousarray(box + 0.0))
+    again, first = repeats(rows.group, np.ascontiguousarray(rows.records.written_boxes[0] + 0.0))
     is_again = np.zeros(len(rows.records), bool)
     is_again[again] = True
     first_of = dict(zip(again.tolist(), first.tolist(), strict=True))
@@ -619,7 +618,7 @@ def _label_readings(pair: Pair) -> tuple[Ids, list[LabelReading]]:
     """The classes, ascending, and the interpretations of class ids; none if classes have names, or rows are few."""
     records = pair.detections.records
     label = records.label
-    order = np.array(sorted(pair.truths.names_by_label or np.unique(host_ids(pair.truths.label)).tolist()), np.int64)
+    order = np.array(sorted(pair.truths.names_by_label or np.unique(host_ids(pair.truths.labels)).tolist()), np.int64)
     if isinstance(label, Named) or records.class_names is not None or len(label) < MIN_BOXES or order.size < 2:
         return order, []
     return order, label_readings(label, order, is_position=records.is_position)
@@ -636,7 +635,7 @@ def _shifted_labels(pair: Pair) -> Iterable[Evidence]:
     rows, truth = _overlaps(pair) if readings else (np.zeros(0, np.int64), np.zeros(0, np.int64))
     if rows.size < MIN_BOXES:
         return
-    wanted, label = host_ids(pair.truths.label)[truth], codes_of(pair.detections.records.label)
+    wanted, label = host_ids(pair.truths.labels)[truth], codes_of(pair.detections.records.label)
     is_right = (pair.label[rows] == wanted) & ~pair.is_class_lost[rows]
     some = [each._replace(label=each.label[rows]) for each in readings]
     is_foreign = bool(pair.is_class_lost.all())
@@ -673,7 +672,7 @@ def _overlaps(pair: Pair) -> tuple[Ids, Ids]:
 
 def _silent_images(pair: Pair) -> Iterable[Evidence]:
     names = pair.truths.image_names or {
-        number: str(number) for number in np.unique(host_ids(pair.truths.image)).tolist()
+        number: str(number) for number in np.unique(host_ids(pair.truths.image_ids)).tolist()
     }
     seen = set(np.unique(pair.image[~pair.is_image_lost]).tolist())
     silent = [name for number, name in names.items() if number not in seen]

@@ -90,7 +90,7 @@ class FileRows:
 
     def show_box(self, row: int) -> str:
         """The box of a row, as in the file."""
-        box, box_format = self.records.oriented or (self.box, self.records.box_format)
+        box, box_format = self.records.written_boxes
         numbers = ", ".join(f"{number:.10g}" for number in box[row].tolist())
         return f"[{numbers}] ({box_format})"
 
@@ -172,9 +172,7 @@ def _file_rows(
         group=group,
         corner=np.stack(to_xyxy(records.box, records.box_format), axis=1),
         extent=np.stack(sides_of(records.box, records.box_format), axis=1),
-        is_finite=np.asarray(
-            np.isfinite(records.box if records.oriented is None else records.oriented.box).all(axis=1)
-        ),
+        is_finite=np.asarray(np.isfinite(records.written_boxes[0]).all(axis=1)),
         size=np.ones_like(size) if records.is_normalized else size,
         image_size=size,
         image_names=names,

@@ -19,15 +19,15 @@ from boxscore.checks.requirements import check_requirements, sizes_of_detections
 from boxscore.checks.shape_checks import SHAPE_CHECKS, is_invalid
 from boxscore.checks.suspicion import Counts
 from boxscore.data.dataset import Detections, Truths
-from boxscore.data.geometry.keypoints import Keypoints
+from boxscore.data.geometry.boxes import Boxes
 from boxscore.data.geometry.masks import Masks
-from boxscore.data.geometry.oriented_boxes import OrientedBoxes
 from boxscore.formats import Records, Role, join, read_records, to_truths, with_labels
 from boxscore.formats.hierarchy import Hierarchy, read_hierarchy
 from boxscore.formats.image_sizes import read_sizes
 from boxscore.formats.joining import join_classes, join_images, keep_rows, look_like_pixels, sizes_by_id
+from boxscore.formats.record_shapes import missing_shapes
 from boxscore.formats.records import Options, RowsWarning, Sizes
-from boxscore.pipeline import evaluate
+from boxscore.pipeline import evaluate_columns
 from boxscore.protocol.protocol import Protocol
 
 _CAUSES = {"empty", "box-format", "shifted-labels", "fractions-as-pixels", "pixels-as-fractions"}
@@ -128,25 +128,18 @@ def _read(
             else:
                 records = read_records(path, role, replace(options, hierarchy=None), format=name)
                 records = with_labels(records, role, options, None if known is None else known.names_by_label)
-            if options.has_masks and not _has_masks(records):
-                wanted = ", ".join(options.iou_types)
-                rule = f"must have masks for `iou_type` {wanted}; the file has boxes alone"
-                found.append(_refusal(str(path), "refused", InputError(rule)))
-            if options.is_oriented and records.oriented is None and len(records):
-                wanted = ", ".join(options.iou_types)
-                rule = f"must have oriented boxes for `iou_type` {wanted}; the file has upright boxes"
-                found.append(_refusal(str(path), "refused", InputError(rule)))
-            if options.has_keypoints and records.keypoints is None and len(records):
-                rule = f"must have keypoints for `iou_type` {', '.join(options.iou_types)}; the file has none"
-                found.append(_refusal(str(path), "refused", InputError(rule)))
+            for kind in options.kinds:
+                if kind not in (Boxes, *records.kinds) and (len(records) or kind is Masks):
+                    error = InputError(missing_shapes(kind, options.iou_types))
+                    found.append(_refusal(str(path), "refused", error))
         except InputError as error:
             caught.clear()  # reading the boxes warns again
-            has_shapes = options.has_masks or options.has_keypoints
-            if not has_shapes or (boxes := _read_boxes(path, role, name, options)) is None:
+            others = [kind for kind in options.kinds if not kind.is_box]
+            if not others or (boxes := _read_boxes(path, role, name, options)) is None:
                 found.append(_refusal(str(path), "unreadable", error))
                 return None
-            kind = "invalid-mask" if options.has_masks else "invalid-keypoints"
-            found.append(_refusal(kind=kind, file=str(path), error=error))
+            title = f"{others[0].plural} cannot be read; the boxes are checked"
+            found.append(_refusal(str(path), f"invalid-{others[0].columns[0]}", error, title))
             records = boxes
     for warning in caught:
         problem = warning.message
@@ -168,7 +161,7 @@ def _read(
 
 
 def _read_boxes(path: str | Path, role: Role, name: str | None, options: Options) -> Records | None:
-    """Read only the boxes of a file whose masks or keypoints cannot be read, so that they are still checked."""
+    """Read only the boxes of a file whose other shapes cannot be read, so that they are still checked."""
     with contextlib.suppress(InputError):
         return read_records(path, role, replace(options, iou_types=("bbox",)), format=name)
     return None
@@ -176,29 +169,26 @@ def _read_boxes(path: str | Path, role: Role, name: str | None, options: Options
 
 _TITLES = {
     "unreadable": "cannot be read",
-    "invalid-mask": "a mask cannot be read; the boxes are checked",
-    "invalid-keypoints": "keypoints cannot be read; the boxes are checked",
     "refused": "cannot be evaluated",
 }
 
 
-def _refusal(file: str, kind: str, error: InputError) -> Finding:
+def _refusal(file: str, kind: str, error: InputError, title: str | None = None) -> Finding:
     text = str(error)
     return Finding(
         severity="error",
         kind=kind,
         file=file,
         count=1,
-        title=_TITLES[kind],
+        title=title or _TITLES[kind],
         example=text if text.startswith(file) else f"{file}: {text}",
         effect=REFUSED,
     )
 
 
 def _checks_of(records: Records) -> Sequence[Check[FileRows]]:
-    """The checks of rows of any file; boxes that were computed around keypoints are not checked."""
-    has_boxes = records.keypoints is None or records.keypoints.has_boxes
-    return ROW_CHECKS if has_boxes else ROW_CHECKS_WITHOUT_BOXES
+    """The checks of rows of any file; boxes that were computed around other shapes are not checked."""
+    return ROW_CHECKS if records.has_boxes else ROW_CHECKS_WITHOUT_BOXES
 
 
 def _inspect_truths(records: Records, protocol: Protocol, sizes: Sizes | None, found: list[Finding]) -> Truths | None:
@@ -217,15 +207,9 @@ def _inspect_truths(records: Records, protocol: Protocol, sizes: Sizes | None, f
         return None
 
 
-def _has_masks(records: Records) -> bool:
-    return records.mask is not None or records.polygons is not None
-
-
 def _iou_types(records: Records) -> tuple[str, ...]:
     """The similarities that the shapes of the records allow."""
-    oriented = () if records.oriented is None else OrientedBoxes.iou_types
-    keypoints = () if records.keypoints is None else Keypoints.iou_types
-    return ("bbox", *oriented, *keypoints, *(Masks.iou_types if _has_masks(records) else ()))
+    return ("bbox", *(iou_type for kind in records.kinds for iou_type in kind.iou_types))
 
 
 def _is_valid(rows: FileRows) -> Flags:
@@ -309,7 +293,7 @@ def _likely_mistakes(
         return [_finding(angle, source, angle.evidence.num, effect)]
     if protocol is None or not _CAUSES.isdisjoint(finding.kind for finding in found):
         return []
-    result = evaluate(detections, known, protocol)
+    result = evaluate_columns(detections, known, protocol)
     effect = f"AP at the lowest IoU is {Counts.of_result(result.per_class).mean_ap:.4f}"
     mistakes = find_mistakes(result, detections, known, remedies)
     return [_finding(mistake, source, len(detections), effect) for mistake in mistakes]
@@ -332,7 +316,7 @@ def _different_result(
 ) -> list[Finding]:
     """A finding if pycocotools gives another result because of annotation ids; else empty."""
     try:
-        own = evaluate(join(records, known, iou_types=_iou_types(records))[0], known, protocol)["map"]
+        own = evaluate_columns(join(records, known, iou_types=_iou_types(records))[0], known, protocol)["map"]
     except InputError:
         return []
     other = map_of_pycocotools(truths, file, protocol)

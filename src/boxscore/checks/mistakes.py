@@ -42,7 +42,7 @@ from boxscore.checks.evidence import (
     rounded_to,
 )
 from boxscore.checks.suspicion import HIGH_RECALL, Counts, covers_few_images
-from boxscore.data.dataset import ClassNames, Columns, Detections, Truths, host_ids, host_scores, take
+from boxscore.data.dataset import ClassNames, Columns, Detections, Truths, host_ids, host_scores, take, with_geometries
 from boxscore.data.geometry.box_formats import UPRIGHT_FORMATS, BoxFormat
 from boxscore.data.geometry.boxes import Boxes, look_like_fractions
 from boxscore.data.geometry.masks import Masks
@@ -127,7 +127,7 @@ _SIDES = ("detections", "truths")
 
 def _boxes(columns: Detections | Truths) -> Floats:
     """The boxes in host memory."""
-    return np.asarray(to_numpy(columns.box), np.float64)
+    return np.asarray(to_numpy(columns.boxes), np.float64)
 
 
 def _unlike_sizes(batch: Batch) -> Iterable[Evidence]:
@@ -140,12 +140,12 @@ def unlike_sizes(detections: Detections, truths: Truths) -> Evidence | None:
     geometry, truth_geometry = detections.geometry, truths.geometry
     if not (isinstance(geometry, Masks) and isinstance(truth_geometry, Masks)):
         return None
-    images, first = np.unique(host_ids(truths.image), return_index=True)
-    row = np.searchsorted(images, host_ids(detections.image)).clip(max=max(images.size - 1, 0))
+    images, first = np.unique(host_ids(truths.image_ids), return_index=True)
+    row = np.searchsorted(images, host_ids(detections.image_ids)).clip(max=max(images.size - 1, 0))
     if not images.size or not row.size:
         return None
     size, other = geometry.runs.sizes, truth_geometry.runs.sizes[first[row]]
-    is_unlike = (images[row] == host_ids(detections.image)) & (size != other).any(axis=1)
+    is_unlike = (images[row] == host_ids(detections.image_ids)) & (size != other).any(axis=1)
     if not is_unlike.any():
         return None
     index = int(np.argmax(is_unlike))
@@ -205,7 +205,7 @@ def _low_precision(batch: Batch) -> Iterable[Evidence]:
 
 
 def _disjoint_labels(batch: Batch) -> Iterable[Evidence]:
-    shift = find_label_shift(host_ids(batch.detections.label), host_ids(batch.truths.label))
+    shift = find_label_shift(host_ids(batch.detections.labels), host_ids(batch.truths.labels))
     if shift is not None:
         advice = "add 1" if shift > 0 else "subtract 1"
         yield Evidence(num=len(batch.detections), facts={"shift": f"{shift:+d}", "advice": advice})
@@ -293,7 +293,7 @@ class _Sample:
     def of(cls, detections: Detections, truths: Truths, has_boxes: bool) -> "_Sample":
         """Sample the detections with the highest scores."""
         is_best = np.zeros(len(detections), bool)
-        is_best[best_rows(host_scores(detections.score), len(truths))] = True
+        is_best[best_rows(host_scores(detections.scores), len(truths))] = True
         return cls(detections=take(detections, is_best), truths=truths, has_boxes=has_boxes)
 
     def overlaps(self, reading: _Reading | None = None) -> "_Overlaps":
@@ -308,7 +308,7 @@ class _Sample:
 
     def of_some_images(self) -> "_Sample":
         """The rows on at most `MAX_RESIZED_IMAGES` images that have both detections and truths, spread evenly."""
-        image, truth_image = host_ids(self.detections.image), host_ids(self.truths.image)
+        image, truth_image = host_ids(self.detections.image_ids), host_ids(self.truths.image_ids)
         images = np.intersect1d(image, truth_image)
         images = images[:: -(-images.size // MAX_RESIZED_IMAGES) or 1]
         detections = take(self.detections, np.isin(image, images))
@@ -340,8 +340,8 @@ class _Overlaps(NamedTuple):
 
 def _shifted_images(sample: _Sample) -> Iterator[_Reading]:
     """Yield the detections on the next image, then on the previous one."""
-    image = host_ids(sample.detections.image)
-    images = np.unique(np.concatenate([image, host_ids(sample.truths.image)]))
+    image = host_ids(sample.detections.image_ids)
+    images = np.unique(np.concatenate([image, host_ids(sample.truths.image_ids)]))
     index, corner = np.searchsorted(images, image), corners_of(_boxes(sample.detections), sample.detections.box_format)
     for shift, word in ((1, "low"), (-1, "high")):
         moved = np.where(np.isin(index + shift, np.arange(images.size)), index + shift, 0)
@@ -352,7 +352,7 @@ def _shifted_images(sample: _Sample) -> Iterator[_Reading]:
 def _on_side(sample: _Sample, name: str, corner: Floats, **facts: Any) -> _Reading:
     """The interpretation in which one side has these corners."""
     columns = getattr(sample, name)
-    changed = boxes_on(type(columns), host_ids(columns.image), corner)
+    changed = boxes_on(type(columns), host_ids(columns.image_ids), corner)
     return _Reading(num=len(columns), facts={"sides": [name], **facts}, **{name: changed})
 
 
@@ -378,7 +378,7 @@ def _other_units(sample: _Sample) -> Iterator[_Reading]:
     sizes = sample.truths.image_sizes or {}
     for name in _SIDES:
         columns: Detections | Truths = getattr(sample, name)
-        images = host_ids(columns.image).tolist()
+        images = host_ids(columns.image_ids).tolist()
         size = np.array([sizes.get(image, (np.nan, np.nan)) for image in images], np.float64).reshape(-1, 2)
         in_pixels = corners_of(_boxes(columns), columns.box_format) * np.concatenate([size, size], axis=1)
         for unit, whole in (("fractions", 1), ("percentages", 100), ("thousandths", 1000)):
@@ -388,7 +388,7 @@ def _other_units(sample: _Sample) -> Iterator[_Reading]:
 
 def _resizings(sample: _Sample) -> Iterator[_Reading]:
     detections, truths = sample.detections, sample.truths
-    image, truth_image = host_ids(detections.image), host_ids(truths.image)
+    image, truth_image = host_ids(detections.image_ids), host_ids(truths.image_ids)
     corner, truth_corner = (corners_of(_boxes(each), each.box_format) for each in (detections, truths))
     for each in find_resizings(image, corner, truth_image, truth_corner):
         # Boxes around points are smaller than boxes of bodies, so the factor is rough.
@@ -493,7 +493,7 @@ class _Angles(NamedTuple):
     def of(cls, detections: Detections, truths: Truths) -> "_Angles":
         """Sample the detections with the highest scores."""
         is_best = np.zeros(len(detections), bool)
-        is_best[best_rows(host_scores(detections.score), len(truths))] = True
+        is_best[best_rows(host_scores(detections.scores), len(truths))] = True
         some = take(detections, is_best)
         return cls(some, truths, _are_overlapping(some, some.oriented_boxes.rectangles(), truths))
 
@@ -510,9 +510,9 @@ class _Angles(NamedTuple):
 
 def _are_overlapping(some: Detections, box: Floats, truths: Truths) -> NDArray[np.bool_]:
     """Whether each detection, with these oriented boxes, overlaps a truth of any class. Shape (D,)."""
-    geometry = OrientedBoxes(box=box, box_format="cxcywha:radians")
-    found = one_class(replace(some, geometry=geometry, others=()))
-    there = one_class(replace(truths, geometry=truths.oriented_boxes, others=()))
+    geometry = OrientedBoxes(boxes=box, box_format="cxcywha:radians")
+    found = one_class(with_geometries(some, geometry))
+    there = one_class(with_geometries(truths, truths.oriented_boxes))
     return np.asarray(nearest(found, there, _OBB, 1).own_iou >= IOU)
 
 
@@ -568,7 +568,7 @@ class _Labels(NamedTuple):
     def of(cls, overlaps: _Overlaps) -> "_Labels":
         """The labels of a sample and its overlaps."""
         sample, rows, truth = overlaps
-        own, truths = host_ids(sample.detections.label), host_ids(sample.truths.label)
+        own, truths = host_ids(sample.detections.labels), host_ids(sample.truths.labels)
         return cls(own, truths, own[rows], truths[truth], sample.truths.names_by_label)
 
     @property
@@ -640,9 +640,9 @@ def _few_images(result: Result) -> Iterable[Evidence]:
     """Yield evidence of images without detections, if the detector is unlikely to be the cause."""
     counts = Counts.of_result(result.per_class)
     num_found = int(result.per_class.num_true[:, 0].sum())
-    if result.lazy_tally is None or counts.is_empty or num_found > HIGH_RECALL * sum(counts.num_truths):
+    if not result.has_tally or counts.is_empty or num_found > HIGH_RECALL * sum(counts.num_truths):
         return
-    tally = result.lazy_tally.value
+    tally = result.tally
     images = np.unique(tally.truth_image)
     num = int(np.isin(images, tally.image).sum())
     if covers_few_images(images.size, num, len(tally), is_low=counts.is_low):
@@ -731,7 +731,7 @@ def _cause(
     if detections is None or truths is None or not len(detections) or not len(truths):
         return None
     unlike = unlike_sizes(detections, truths)
-    if unlike is not None and is_most_of(unlike, np.unique(host_ids(truths.image)).size):
+    if unlike is not None and is_most_of(unlike, np.unique(host_ids(truths.image_ids)).size):
         return Mistake.of(_MASK_SIZES, unlike, remedies)
     if (angle := find_angle_mistake(detections, truths, remedies)) is not None:
         return angle
@@ -760,7 +760,7 @@ def with_boxes(columns: Columns) -> Columns:
     """Columns with upright boxes; other shapes are replaced by the boxes around them."""
     if isinstance(columns.geometry, Boxes):
         return columns
-    return replace(columns, geometry=Boxes(box=to_numpy(columns.geometry.outer_boxes())), others=())
+    return with_geometries(columns, Boxes(boxes=to_numpy(columns.geometry.outer_boxes())))
 
 
 class _CopiedBatch(NamedTuple):
@@ -808,9 +808,9 @@ class Watch:
         if not all(isinstance(each.geometry, Boxes | OrientedBoxes) for each in (detections, truths)):
             detections, truths = with_boxes(detections), with_boxes(truths)
         if max(len(detections), len(truths)) > self.NUM_ROWS:
-            images = np.unique(host_ids(truths.image)[: self.NUM_ROWS // 10])
-            detections = take(detections, np.isin(host_ids(detections.image), images))
-            truths = take(truths, np.isin(host_ids(truths.image), images))
+            images = np.unique(host_ids(truths.image_ids)[: self.NUM_ROWS // 10])
+            detections = take(detections, np.isin(host_ids(detections.image_ids), images))
+            truths = take(truths, np.isin(host_ids(truths.image_ids), images))
         if not self._batches:
             self._formats = detections.written_boxes[1], truths.written_boxes[1]
             self._class_names = truths.class_names
@@ -845,10 +845,10 @@ class Watch:
         """
         num_images, batches = 0, []
         for columns, truth_columns in self._batches:
-            ids = np.concatenate([columns["image"], truth_columns["image"]])
+            ids = np.concatenate([columns["image_ids"], truth_columns["image_ids"]])
             images, code = np.unique(ids, return_inverse=True)
-            image, truth_image = np.split(code + num_images, [columns["image"].size])
-            batches.append((columns | {"image": image}, truth_columns | {"image": truth_image}))
+            image, truth_image = np.split(code + num_images, [columns["image_ids"].size])
+            batches.append((columns | {"image_ids": image}, truth_columns | {"image_ids": truth_image}))
             num_images += images.size
         sides = zip(*batches, strict=True)
         joined, truths = ({name: np.concatenate([each[name] for each in side]) for name in side[0]} for side in sides)
@@ -857,7 +857,7 @@ class Watch:
 
 def _copied(columns: Detections | Truths) -> dict[str, Any]:
     """Copy the columns that the checks need."""
-    copied = {"image": host_ids(columns.image).copy(), "label": host_ids(columns.label).copy()}
+    copied = {"image_ids": host_ids(columns.image_ids).copy(), "labels": host_ids(columns.labels).copy()}
     if isinstance(columns, Detections):
-        copied["score"] = to_numpy(columns.score).copy()
-    return copied | {"box": to_numpy(columns.written_boxes[0]).copy()}
+        copied["scores"] = to_numpy(columns.scores).copy()
+    return copied | {"boxes": to_numpy(columns.written_boxes[0]).copy()}

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from boxscore._support.inputs import ParsedFile, kept
 from boxscore._support.text import count
 from boxscore.formats import detect, read_records
 from boxscore.formats.records import Ids
@@ -43,14 +44,15 @@ def ids_of(truths: str | Path, name: str | None) -> Ids | None:
     """Read the annotation ids of a COCO dataset; None for other formats."""
     if (name or detect(truths, "truths")) != "coco":
         return None
-    return read_records(truths, "truths", format="coco").id
+    known: ParsedFile | None = kept("truths", truths)
+    return read_records(truths, "truths", format="coco").id if known is None else known.file.boxes.id
 
 
 def has_protocol(protocol: Protocol) -> bool:
     """Whether pycocotools can be configured to these rules."""
     coco = Protocol.named("coco")
     rules = ("matching", "ties", "ignored", "comparison", "ap", "pixels", "average", "class_agnostic", "limits_per")
-    is_known = protocol.iou_type in ("bbox", "segm") and None not in protocol.limits and protocol.is_plain
+    is_known = protocol.iou_type in ("bbox", "segm") and None not in protocol.limits and not protocol.needs
     return is_known and all(getattr(protocol, rule) == getattr(coco, rule) for rule in rules)
 
 

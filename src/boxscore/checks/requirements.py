@@ -42,7 +42,7 @@ def ready_truths(
     """
     if protocol.clips_boxes:
         own = truths.image_sizes or {}
-        if not all(image in own for image in truths.image_names or set(truths.image.tolist())):
+        if not all(image in own for image in truths.image_names or set(truths.image_ids.tolist())):
             sizes = sizes_of_detections(detections, name)
             known = sizes_by_id(None, sizes, truths.image_names, is_numbered=truths.is_numbered)
             truths = replace(truths, image_sizes={**known, **own})
@@ -81,7 +81,7 @@ def _without_coverage(protocol: Protocol) -> str:
 
 def _check_sizes(truths: Truths, path: str, protocol: Protocol) -> None:
     known = truths.image_sizes or {}
-    if unknown := [image for image in np.unique(truths.image).tolist() if image not in known]:
+    if unknown := [image for image in np.unique(truths.image_ids).tolist() if image not in known]:
         name = (truths.image_names or {}).get(unknown[0], unknown[0])
         raise InputError(
             f"{path}: protocol {protocol.name} clips boxes to their images, and the size of image {name!r} is"

@@ -11,9 +11,10 @@ from boxscore.checks.checklist import REFUSED, Check, Evidence, Severity
 from boxscore.checks.evidence import MIN_BOXES, MIN_FITTING, MIN_MISPLACED
 from boxscore.checks.file_checks import AREA_EFFECT, fractions_in, overlaps_nothing
 from boxscore.checks.file_rows import FileRows, Flags
+from boxscore.data.geometry.keypoints import PoseRows
 from boxscore.data.geometry.masks import Masks, Polygons
-from boxscore.data.geometry.oriented_boxes import faults_of
-from boxscore.formats.records import Floats, PoseRows
+from boxscore.data.geometry.oriented_boxes import OrientedRows, faults_of
+from boxscore.formats.records import Floats
 
 FAR = 0.1
 """Minimum distance that counts as far outside of an image or a box, as a fraction of its size."""
@@ -34,7 +35,7 @@ def is_invalid(rows: FileRows) -> Flags:
     is_bad = np.zeros(len(rows.records), bool)
     for is_wrong in _faults(rows).values():
         is_bad |= is_wrong
-    poses = rows.records.keypoints
+    poses = rows.records.rows_of(PoseRows)
     if poses is not None:
         is_bad |= ~_are_finite(poses) | _is_negative(rows, poses) | _has_no_size(rows, poses)
     return is_bad
@@ -188,7 +189,7 @@ _FAULTS = {
 
 def _faults(rows: FileRows) -> Mapping[str, Flags]:
     """Which oriented boxes are invalid, by fault. Shapes (R,)."""
-    return {} if rows.records.oriented is None else faults_of(*rows.records.oriented)
+    return {} if rows.records.rows_of(OrientedRows) is None else faults_of(*rows.records.written_boxes)
 
 
 def _find_fault(rows: FileRows, fault: str) -> Iterable[Evidence]:
@@ -208,7 +209,7 @@ def _fault_check(fault: str) -> Check[FileRows]:
 
 def _of_poses(find: Callable[[FileRows, PoseRows], Iterable[Evidence]]) -> Callable[[FileRows], Iterable[Evidence]]:
     def of_file(rows: FileRows) -> Iterable[Evidence]:
-        poses = rows.records.keypoints
+        poses = rows.records.rows_of(PoseRows)
         return () if poses is None or not len(rows.records) else find(rows, poses)
 
     return of_file

@@ -4,6 +4,7 @@ An invalid value is a usage error, exit code 2.
 """
 
 import argparse
+import contextlib
 import math
 from typing import Any, NamedTuple
 
@@ -141,9 +142,9 @@ def add_limits(group: Any) -> None:
 
 
 def add_sigmas(group: Any) -> None:
-    """Add the option for sigmas of keypoints other than the protocol's."""
+    """Add the option for sigmas other than the protocol's."""
     group.add_argument(
-        "--sigmas", type=sigmas, metavar="S", help="how far apart annotators place each keypoint: 0.026,0.025,…"
+        "--sigmas", type=sigmas, metavar="S", help="for OKS, how far apart annotators place each point: 0.026,0.025,…"
     )
 
 
@@ -273,8 +274,9 @@ def iou_types_of(options: argparse.Namespace) -> tuple[str, ...]:
             options.is_oriented = has_oriented_boxes(options)
         return ("obb",) if own == "bbox" and options.is_oriented else (own,)
     is_alone = len(given) == 1 and (own == "bbox" or given[0] == own or {given[0], own} == {"obb", "probiou"})
-    if not is_alone and (own != "bbox" or "keypoints" in given):
-        rule = "keypoints must be evaluated alone, as they have a protocol of their own"
+    special = next((each for each in given if named_for(options.protocol, each).name != options.protocol), None)
+    if not is_alone and (own != "bbox" or special is not None):
+        rule = f"{special} must be evaluated alone, as it has another protocol than other similarities"
         if own != "bbox":
             wanted = "obb or probiou" if own == "obb" else own
             rule = f"protocol {options.protocol} needs {wanted}"
@@ -293,7 +295,6 @@ def has_oriented_boxes(options: argparse.Namespace, path: str | None = None, rol
     path = str(options.truths) if path is None else path
     if not path or path.lower().endswith((".json", ".json.gz")):
         return False  # known without inspecting the files and without NumPy
-    import contextlib
     from glob import glob
 
     from boxscore.formats.files import open_source
@@ -302,7 +303,7 @@ def has_oriented_boxes(options: argparse.Namespace, path: str | None = None, rol
     path = next(iter(sorted(glob(path))), path)  # noqa: PTH207, a pattern of Parquet files, wherever they are
     with contextlib.suppress(InputError):
         source, each = find_format(name, open_source(path), role)
-        return each.has_oriented_boxes(source, role)
+        return any("obb" in kind.iou_types for kind in each.kinds_of(source, role))
     return False
 
 
@@ -322,8 +323,8 @@ def protocol_of(options: argparse.Namespace) -> Protocol:
             options.command.error(f"argument --class-agnostic: not with --protocol {options.protocol}: there {rule}")
         changes["class_agnostic"] = True
     if getattr(options, "sigmas", None) is not None:
-        if base.iou_type != "keypoints":
-            options.command.error("argument --sigmas: needs --iou-type keypoints")
+        if base.similarity != "OKS":
+            options.command.error(f"argument --sigmas: OKS needs them, and --iou-type {base.iou_type} does not")
         changes["sigmas"] = options.sigmas
     if "areas" in changes:
         changes["areas"] = {"all": (base.areas[0].low, base.areas[0].high), **changes["areas"]}
@@ -367,6 +368,11 @@ def iou_types(text: str) -> tuple[str, ...]:
     ('bbox', 'segm')
     """
     names = tuple(words(text))
+    if not set(names) <= set(IOU_TYPES):  # of a geometry that another package has, or unknown
+        from boxscore.data.geometry.kinds import as_iou_types
+
+        with contextlib.suppress(InputError):
+            return as_iou_types(names)
     if len(set(names)) < len(names) or not set(names) <= set(IOU_TYPES):
         raise argparse.ArgumentTypeError(f"must be of {', '.join(IOU_TYPES)}, each at most once; got {text!r}")
     return names
@@ -380,7 +386,7 @@ def iou_type(text: str) -> tuple[str, ...]:
 
 
 def sigmas(text: str) -> tuple[float, ...]:
-    """One positive number per keypoint.
+    """One positive number per point.
 
     >>> sigmas("0.026,0.025")
     (0.026, 0.025)
@@ -458,7 +464,7 @@ def memory_size(text: str) -> int:
     try:
         return parse_size(text)
     except InputError as error:
-        raise argparse.ArgumentTypeError(str(error).partition(" ")[2]) from None
+        raise argparse.ArgumentTypeError(error.rule) from None
 
 
 def thresholds(text: str) -> tuple[float, ...]:
@@ -525,5 +531,5 @@ def _checked(field: str, value: Any) -> Any:
     try:
         Protocol.named("coco", **{field: value})
     except InputError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
+        raise argparse.ArgumentTypeError(error.rule) from None
     return value

@@ -22,7 +22,6 @@ examples:
   boxscore check instances_val2017.json
   boxscore check truths.json detections.json
   boxscore check instances_val2017.json detections.json --iou-type segm
-  boxscore check person_keypoints_val2017.json poses.json --iou-type keypoints
   boxscore check labels/ predictions/ --sizes images/ --names data.yaml --json findings.json
 
 error: the evaluation rejects the data. warning: it changes the result, or is very likely a mistake. note: information.
@@ -55,7 +54,7 @@ def add_to(commands: Any) -> None:
         "--iou-type",
         type=arguments.iou_types,
         metavar="TYPE",
-        help="what to check: bbox, segm or boundary (boxes and masks), keypoints, obb (default: that of the protocol)",
+        help=f"what to check: {arguments.SIMILARITIES} (default: as in the protocol)",
     )
     arguments.add_sigmas(groups.rules)
     group = groups.output

@@ -9,7 +9,7 @@ from importlib import import_module
 
 import boxscore
 from boxscore._support.exceptions import InputError
-from boxscore._support.pipes import pipes_can_be_reopened
+from boxscore._support.inputs import inputs_are_kept
 from boxscore._support.text import lines
 from boxscore.cli import COMMANDS
 from boxscore.cli.parsing import HelpFormatter, parse
@@ -61,7 +61,7 @@ def run(words: Sequence[str]) -> int:
     outcome, error_message = Outcome(""), None
     with warnings.catch_warnings(record=True, action="always", category=UserWarning) as caught:
         try:
-            with stopped_by_signals(), pipes_can_be_reopened():
+            with stopped_by_signals(), inputs_are_kept():
                 outcome = options.run(options)
         except InputError as error:
             outcome, error_message = Outcome("", 1), str(error)

@@ -4,7 +4,6 @@ import argparse
 import contextlib
 import warnings
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -17,6 +16,7 @@ from boxscore.cli.terminal import Outcome
 
 if TYPE_CHECKING:
     from boxscore.data.dataset import Detections, Truths
+    from boxscore.data.geometry import Geometry
     from boxscore.formats import Loss, Role
 
 Columns = TypeVar("Columns", "Detections", "Truths")
@@ -31,7 +31,7 @@ examples:
   boxscore convert boxes.csv expanded.csv --to openimages --hierarchy bbox_labels_600_hierarchy.json
 
 With --truths, IN contains detections: GT provides the names and sizes of images, and the classes.
-Masks and keypoints are kept if every row of IN has them.
+Shapes other than boxes are kept if every row of IN has them.
 The suffix of OUT sets its format: .json, .csv, .tsv, .npz, .parquet, .arrow, each also with .gz; else use --to."""
 
 
@@ -155,7 +155,7 @@ def _convert_truths(options: argparse.Namespace, output: Path, name: str) -> tup
 
 
 def _with_shapes(options: argparse.Namespace, role: "Role", read: Callable[[dict[str, Any]], Columns]) -> Columns:
-    """Read the rows with boxes, and with masks or keypoints that all rows of the input have.
+    """Read the rows with boxes, and with other shapes that all rows of the input have.
 
     Boxes are read as oriented if the input has no other boxes, or if the output is DOTA.
     """
@@ -163,35 +163,36 @@ def _with_shapes(options: argparse.Namespace, role: "Role", read: Callable[[dict
     if arguments.has_oriented_boxes(options, options.input, role) or options.to_format == "dota":
         with contextlib.suppress(InputError) if options.to_format == "dota" else contextlib.nullcontext():
             return read(details | {"iou_type": "obb"})
-    found: dict[str, Columns] = {}
+    found: list[Columns] = []
     for kind in _kinds_of(options, role):
-        settings = {"iou_type": ("bbox", "keypoints" if kind == "keypoints" else "segm")}
+        settings = {"iou_type": ("bbox", kind.iou_types[0])}
         problem = None
         with warnings.catch_warnings(record=True, action="always") as caught:
             try:
-                found[kind] = read(details | settings | {"keep_polygons": kind == "masks"})
+                found.append(read(details | settings | {"keep_polygons": True}))
             except InputError as error:
                 problem = error
         if problem is not None:
-            has = "a valid one" if kind == "masks" else "valid ones"
-            warnings.warn(f"{kind} are left out, as not every row has {has}: {problem}", stacklevel=2)
+            warnings.warn(f"{kind.plural} are left out, as not every row has valid ones: {problem}", stacklevel=2)
         elif len(found) == 1:  # a second reading repeats the warnings
             for warning in caught:
                 warnings.warn(warning.message, stacklevel=2)
-    if len(found) == 2:  # the same rows, read twice
-        return replace(found["keypoints"], others=(*found["keypoints"].others, found["masks"].mask))
-    return next(iter(found.values())) if found else read(details)
+    if not found:
+        return read(details)
+    others: list[Any] = [other for columns in found[:-1] for other in columns.geometries[1:]]  # of the same rows
+    from boxscore.data.dataset import with_geometries
+
+    return with_geometries(found[-1], *found[-1].geometries, *others)
 
 
-def _kinds_of(options: argparse.Namespace, role: "Role") -> list[str]:
-    """Kinds of shapes, except boxes, that some or all rows of the input have."""
+def _kinds_of(options: argparse.Namespace, role: "Role") -> "list[type[Geometry]]":
+    """Geometries, except boxes, that some or all rows of the input have."""
     from boxscore.formats.files import open_source
     from boxscore.formats.registry import find_format
 
     with contextlib.suppress(InputError):
         source, each = find_format(options.from_format, open_source(options.input), role)
-        has = {"masks": each.has_masks(source, role), "keypoints": each.has_keypoints(source, role)}
-        return [kind for kind, is_there in has.items() if is_there]
+        return [kind for kind in each.kinds_of(source, role) if not kind.is_box]
     return []
 
 
@@ -226,4 +227,4 @@ def _num_images(columns: "Detections | Truths", truths: "Truths") -> int:
     """Number of images: for truths all listed images, for detections images with rows."""
     if columns is truths and truths.image_names:
         return len(truths.image_names)
-    return len(set(columns.image.tolist()))
+    return len(set(columns.image_ids.tolist()))

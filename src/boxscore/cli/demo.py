@@ -15,9 +15,9 @@ def add_to(commands: Any) -> None:
 def run(_: argparse.Namespace) -> Outcome:
     """Print the tables of the sample under COCO and VOC 2012."""
     from boxscore.cli import sample
-    from boxscore.pipeline import evaluate
+    from boxscore.pipeline import evaluate_columns
 
     detections, truths = sample.load()
-    coco = evaluate(detections, truths, "coco")
-    voc = evaluate(detections, truths, "voc2012")
+    coco = evaluate_columns(detections, truths, "coco")
+    voc = evaluate_columns(detections, truths, "voc2012")
     return Outcome(f"{coco}\n\n{coco.per_class}\n\n{voc}")

@@ -4,6 +4,7 @@ import os
 from collections.abc import Sequence
 
 import boxscore._compiled as _compiled
+from boxscore._support.inputs import ParsedFile, Part, keep
 from boxscore.checks.suspicion import Counts
 from boxscore.engines.native.rules import compiled_measures, rules_of
 from boxscore.protocol.keypoint_rules import KeypointRules
@@ -16,8 +17,8 @@ _Path = str | os.PathLike[str]
 
 def summarize_files(
     truths: _Path, detections: Sequence[_Path], protocols: Sequence[Protocol], threads: int
-) -> list[list[Summary]] | None:
-    """Summarize each protocol and file of detections, with the numbers of `evaluate`.
+) -> list[list[Summary] | None]:
+    """Summarize each file of detections by each protocol, with the numbers of `evaluate`.
 
     Args:
         truths: The file of a COCO dataset.
@@ -26,35 +27,48 @@ def summarize_files(
         threads: The number of threads of the compiled core.
 
     Returns:
-        Summaries by protocol and file; None if a file, a row or a result needs an error or a warning, which the
-        general path reports, or if the protocol needs more than rows.
+        The summaries of each file by protocol; None for a file that needs an error or a warning, which the general path
+        reports, and for all files if the truths need one or the protocol needs more than rows. What was read is kept,
+        for the general path to continue from; only masks and keypoints of detections are read again, because those
+        that are compared with no truth were only measured.
     """
-    if not all(map(_is_supported, protocols)) or os.name == "nt":
-        return None
-    if not all(os.path.isfile(path) for path in (truths, *detections)):  # noqa: PTH113 (without waiting for pathlib)
-        return None
+    if not all(map(_is_supported, protocols)) or os.name == "nt" or not os.path.isfile(truths):  # noqa: PTH113 (as below)
+        return [None] * len(detections)
+    shapes = "boxes"
+    if any(each.iou_type in ("segm", "boundary") for each in protocols):
+        shapes = "masks"
+    elif protocols[0].iou_type == "keypoints":
+        shapes = "keypoints"
     try:
-        by_file = _summaries_by_file(truths, detections, protocols, threads)
+        dataset = _compiled.read_coco_file(os.fsencode(truths), threads, shapes=getattr(_compiled.CocoShapes, shapes))
+        dataset.complete_truths(threads)
     except (_compiled.CocoError, _compiled.MaskError, OSError):
-        return None
-    if by_file is None or any(Counts.of_rows(each.per_class).is_suspicious for file in by_file for each in file):
-        return None
-    return [list(each) for each in zip(*by_file, strict=True)]
+        return [None] * len(detections)
+    summaries = [_summaries(dataset, path, shapes, protocols, threads) for path in detections]
+    if None in summaries:
+        _keep("truths", truths, dataset, shapes)
+    return summaries
+
+
+def _keep(role: Part, path: _Path, file: _compiled.CocoFile, shapes: str) -> None:
+    keep("head", path, file.head())
+    keep(role, path, ParsedFile(file, shapes))
 
 
 def _is_supported(protocol: Protocol) -> bool:
-    if protocol.average != "macro" or protocol.class_agnostic or not protocol.is_plain or protocol.class_groups:
+    if protocol.average != "macro" or protocol.class_agnostic or protocol.needs or protocol.class_groups:
         return False
     if protocol.limits_per == "dataset" or protocol.keypoints != KeypointRules():
         return False
     return hasattr(_compiled.IouType, protocol.iou_type)
 
 
-def _summaries_by_file(
-    truths: _Path, detections: Sequence[_Path], protocols: Sequence[Protocol], threads: int
-) -> list[list[Summary]] | None:
+def _summaries(
+    dataset: _compiled.CocoFile, path: _Path, shapes: str, protocols: Sequence[Protocol], threads: int
+) -> list[Summary] | None:
+    """Summarize one file of detections; if it can't be done here, keep what was read."""
     protocol = protocols[0]
-    shapes = _compiled.ShapeRules(
+    rules = _compiled.ShapeRules(
         [getattr(_compiled.IouType, each.iou_type) for each in protocols],
         LARGEST_SIDE,
         protocol.pixels == "inclusive",
@@ -62,30 +76,31 @@ def _summaries_by_file(
         protocol.dilation_ratio,
         list(protocol.sigmas),
     )
-    read = _compiled.CocoShapes.boxes
-    if any(each.iou_type in ("segm", "boundary") for each in protocols):
-        read = _compiled.CocoShapes.masks
-    elif protocol.iou_type == "keypoints":
-        read = _compiled.CocoShapes.keypoints
-    dataset = _compiled.read_coco_file(os.fsencode(truths), threads, shapes=read)
-    dataset.complete_truths(threads)
-    summaries = []
-    for path in detections:
+    if not os.path.isfile(path):  # noqa: PTH113 (without waiting for pathlib)
+        return None
+    try:
         # Only areas are needed of masks and keypoints that are compared with no truth.
         results = _compiled.read_coco_file(
-            os.fsencode(path), threads, shapes=read, compared=dataset.pairs(), keeps_third=False
+            os.fsencode(path),
+            threads,
+            shapes=getattr(_compiled.CocoShapes, shapes),
+            compared=dataset.pairs(),
+            keeps_third=False,
         )
         results.complete_detections(threads, dataset)
-        columns = _compiled.coco_columns(dataset, results, shapes, threads)
-        if columns is None:
-            return None
-        summaries.append(
-            [
-                _summary(protocol, sides, dataset, num_read=len(results), threads=threads)
-                for protocol, sides in zip(protocols, columns, strict=True)
-            ]
-        )
-    return summaries
+    except (_compiled.CocoError, _compiled.MaskError, OSError):
+        return None
+    columns = _compiled.coco_columns(dataset, results, rules, threads)
+    if columns is not None:
+        summaries = [
+            _summary(protocol, sides, dataset, num_read=len(results), threads=threads)
+            for protocol, sides in zip(protocols, columns, strict=True)
+        ]
+        if not any(Counts.of_rows(each.per_class).is_suspicious for each in summaries):
+            return summaries
+    if shapes == "boxes":
+        _keep("detections", path, results, shapes)
+    return None
 
 
 def _summary(

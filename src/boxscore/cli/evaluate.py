@@ -9,7 +9,7 @@ from boxscore._support.exceptions import InputError
 from boxscore._support.threads import num_threads
 from boxscore.cli import arguments
 from boxscore.cli.direct import summarize_files
-from boxscore.cli.evaluation_tables import Part, exported_table, names_of, plain_values, text_of
+from boxscore.cli.evaluation_tables import Part, exported_table, json_document, names_of, text_of
 from boxscore.cli.input_files import Model, hint_if_swapped, is_pipe, models_of
 from boxscore.cli.outputs import as_json, check_outputs, deliver, title_of
 from boxscore.cli.parsing import HelpFormatter, changed_options
@@ -17,7 +17,7 @@ from boxscore.cli.picture_options import add_pictures, picture_settings
 from boxscore.cli.result_warnings import warn_if_suspicious, warn_of_ids, warn_of_masks
 from boxscore.cli.terminal import Outcome, Progress
 from boxscore.protocol.protocol import Protocol
-from boxscore.result.summary import ClassPoint
+from boxscore.result.summary import ClassPoint, Summary
 
 if TYPE_CHECKING:
     from boxscore.data.dataset import Detections, Truths
@@ -137,13 +137,15 @@ def run(options: argparse.Namespace) -> Outcome:
         "csv": lambda: exported_table("csv", parts),
         "latex": lambda: exported_table("latex", parts),
         "markdown": lambda: exported_table("markdown", parts),
-        "json": lambda: as_json(plain_values(parts, options.min_score)),
+        "json": lambda: as_json(json_document(parts, options.min_score)),
     }
     return deliver(options, documents, lambda: text_of(parts, is_per_class=options.per_class), notes=written)
 
 
 def _parts(options: argparse.Namespace, models: Sequence[Model], protocols: Sequence[Protocol]) -> list[Part]:
     """Compute the results, one per column of the tables: on the fast path for COCO files, else on the general path.
+
+    Files that the fast path can't evaluate without an error or a warning continue on the general path.
 
     They are ordered by similarity, then by model.
     """
@@ -162,13 +164,18 @@ def _parts(options: argparse.Namespace, models: Sequence[Model], protocols: Sequ
     is_coco = all(name in (None, "coco") for name in (options.gt_format, options.dt_format)) and all(
         path.lower().endswith(".json") and not is_pipe(path) for path in files
     )
+    summaries: list[list[Summary] | None] = [None] * len(models)
     if is_coco and options.engine in ("auto", "native") and changed_options(options) <= _NEEDS_SUMMARY_ONLY:
         summaries = summarize_files(options.truths, options.detections, protocols, num_threads(options.threads))
-        if summaries is not None:
-            of_models = (zip(models, each, strict=True) for each in summaries)
-            return [Part(model, None, summary) for each in of_models for model, summary in each]
+    others = [path for path, summary in zip(options.detections, summaries, strict=True) if summary is None]
+    evaluated = evaluate_files(options, others, protocols) if others else iter(())
     parts: list[list[Part]] = [[] for _ in protocols]
-    for model, (path, results) in zip(models, evaluate_files(options, options.detections, protocols), strict=True):
+    for model, done in zip(models, summaries, strict=True):
+        if done is not None:
+            for of_type, summary in zip(parts, done, strict=True):
+                of_type.append(Part(model, None, summary))
+            continue
+        path, results = next(evaluated)
         for of_type, result in zip(parts, results, strict=True):
             of_type.append(_part(model, None, result, options))
             if is_sliced:
@@ -176,6 +183,8 @@ def _parts(options: argparse.Namespace, models: Sequence[Model], protocols: Sequ
 
                 groups = slices(result, _groups(options, path, result), threads=options.threads)
                 of_type += [_part(model, group, part, options) for group, part in groups.items()]
+    for _ in evaluated:  # to its end, where it warns about all files
+        pass
     return [part for of_type in parts for part in of_type]
 
 
@@ -193,14 +202,14 @@ def evaluate_files(
     options: argparse.Namespace, paths: Sequence[str], protocols: Sequence[Protocol]
 ) -> Iterator[tuple[str, "list[Result]"]]:
     """Yield the path of each file of detections and its result under each protocol; these differ only in `iou_type`."""
-    from boxscore.pipeline import evaluate
+    from boxscore.pipeline import evaluate_columns
 
     scores: list[tuple[str, float]] = []
     with Progress(1 + 2 * len(paths), is_quiet=options.quiet) as progress:
         for path, detections, truths in read_files(options, paths, protocols, progress):
             progress.step(f"evaluating {path}")
             results = [
-                evaluate(detections, truths, protocol, options.engine, threads=options.threads)
+                evaluate_columns(detections, truths, protocol, options.engine, threads=options.threads)
                 for protocol in protocols
             ]
             warn_if_suspicious(options, path, results[0])
@@ -240,7 +249,7 @@ def read_files(
             format=options.dt_format,
             unmatched=options.unmatched,
             map_classes=options.map_classes,
-            score_key=protocols[0].keypoints.score_key,
+            score_key=protocols[0].score_key,
             keep_labels=keep_labels,
             **selection,
             **details,

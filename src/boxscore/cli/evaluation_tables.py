@@ -53,14 +53,14 @@ def exported_table(kind: str, parts: Sequence[Part]) -> str:
     return f"{(to_latex if kind == 'latex' else to_markdown)(*_columns(parts))}\n"
 
 
-def plain_values(parts: Sequence[Part], min_score: float | None) -> Any:
+def json_document(parts: Sequence[Part], min_score: float | None) -> Any:
     """The document for JSON: `Result.to_dict()`, with the groups under `slices`.
 
     For several files it is a list of these; for several similarities a dict of these by similarity.
     """
     of_types = _by_iou_type(parts)
     if len(of_types) > 1:
-        return {iou_type: plain_values(of_type, min_score) for iou_type, of_type in of_types.items()}
+        return {iou_type: json_document(of_type, min_score) for iou_type, of_type in of_types.items()}
     selection = {} if min_score is None else {"min_score": min_score}
     documents: list[dict[str, Any]] = []
     for part in parts:
@@ -68,8 +68,8 @@ def plain_values(parts: Sequence[Part], min_score: float | None) -> Any:
             named = {"name": part.model.name} if part.model.is_named else {}
             documents.append({"detections": part.model.path, **named, **_document(part), **selection})
         else:
-            plain = {"num_images": part.num_images, **_document(part)}
-            documents[-1].setdefault("slices", {})[part.group] = plain
+            values = {"num_images": part.num_images, **_document(part)}
+            documents[-1].setdefault("slices", {})[part.group] = values
     if len(documents) > 1:
         return documents
     return {key: value for key, value in documents[0].items() if key != "detections"}

@@ -128,14 +128,14 @@ def _explain(options: argparse.Namespace) -> "tuple[Explanation, Result]":
     """Explain the difference; also return the result under the first rules."""
     from boxscore.analysis.explanation import explain
     from boxscore.checks.requirements import ready_truths
-    from boxscore.pipeline import evaluate
+    from boxscore.pipeline import evaluate_columns
 
     source, target = _both_rules(options)
     with Progress(4, is_quiet=options.quiet) as progress:
         detections, truths = _read(options, source, progress)
         truths = ready_truths(truths, options.truths, target, [options.detections], options.dt_format)
         progress.step(f"evaluating {options.detections}")
-        result = evaluate(detections, truths, with_sigmas_of(source, target), threads=options.threads)
+        result = evaluate_columns(detections, truths, with_sigmas_of(source, target), threads=options.threads)
         warn_if_suspicious(options, options.detections, result)
         progress.step(f"explaining {options.detections}")
         explanation = explain(detections, truths, source, target, threads=options.threads)
@@ -150,7 +150,7 @@ def _explain_claim(options: argparse.Namespace) -> "ClaimExplanation":
     try:
         read_claim(options.claim)
     except InputError as error:
-        options.command.error(f"argument --claim: {str(error).partition(' ')[2]}")
+        options.command.error(f"argument --claim: {error.rule}")
     options.protocol = "coco"
     # Groups are an error under rules without groups; the search skips such rules.
     neutral = protocol_of("coco", arguments.iou_types_of(options)[0]).replace(group_of_weight=0)
@@ -178,7 +178,7 @@ def _read(
     files = read_files(options, [options.detections], [protocol], progress, keep_labels=keep_labels)
     ((_, detections, truths),) = files
     if options.min_score is not None:
-        detections = take(detections, host_scores(detections.score) >= options.min_score)
+        detections = take(detections, host_scores(detections.scores) >= options.min_score)
     return detections, truths
 
 

@@ -5,8 +5,6 @@ import os
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from boxscore._support.exceptions import InputError
-
 
 class Model(NamedTuple):
     """One file, folder or pattern of detections."""
@@ -75,27 +73,9 @@ def is_pipe(path: str) -> bool:
 
 def hint_if_swapped(truths: str, detections: Sequence[str]) -> str:
     """The hint for an error if the first file looks like detections and another like ground truth; else ""."""
-    if not all(map(path_exists, (truths, *detections))) or not _is_read_as(truths, "detections"):
-        return ""
-    other = next((path for path in detections if _looks_like_truths(path)), None)
+    from boxscore.formats import find_swapped
+
+    other = find_swapped(truths, detections)
     if other is None:
         return ""
     return f"; the ground truth comes first, then detections, but {truths} looks like detections: try {other} {truths}"
-
-
-def _looks_like_truths(path: str) -> bool:
-    """Whether a file can be read only as truths: detections need scores."""
-    return _is_read_as(path, "truths") and not _is_read_as(path, "detections")
-
-
-def _is_read_as(path: str, role: str) -> bool:
-    import warnings
-
-    from boxscore.formats import read_records
-
-    try:
-        with warnings.catch_warnings(action="ignore"):
-            read_records(path, role)  # type: ignore[arg-type]
-    except InputError:
-        return False
-    return True

@@ -39,13 +39,13 @@ def run(options: argparse.Namespace) -> Outcome:
 
 def table1(detections: "Detections", truths: "Truths", *, threshold: float = 0.5) -> str:
     """TP and FP by class and mAP: S sequential, P parallel as published, B boxscore; differences from S in percent."""
-    from boxscore.pipeline import evaluate
+    from boxscore.pipeline import evaluate_columns
 
     voc = Protocol.named("voc2012", comparison=">", thresholds=(threshold,))
     published = Protocol.named("paper", thresholds=(threshold,))
-    s = evaluate(detections, truths, voc, engine="sequential")
-    p = evaluate(detections, truths, published, engine="parallel")
-    b = evaluate(detections, truths, voc, engine="parallel")
+    s = evaluate_columns(detections, truths, voc, engine="sequential")
+    p = evaluate_columns(detections, truths, published, engine="parallel")
+    b = evaluate_columns(detections, truths, voc, engine="parallel")
     header = ["class", "TP(S)", "TP(P)", "", "TP(B)", "", "FP(S)", "FP(P)", "", "FP(B)", ""]
     rows = [
         [name, *_counts("num_true", k, s, p, b), *_counts("num_false", k, s, p, b)]

@@ -9,28 +9,9 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from boxscore._support.exceptions import InputError
+from boxscore.data.geometry import Geometry, RowShape
 from boxscore.data.geometry.box_formats import check_box_format, check_format_of, row_size
-from boxscore.protocol.protocol import iou_types_of
-
-GEOMETRY_KEYS = {"boxes": "box", "masks": "mask", "keypoints": "keypoints"}
-"""The keys of shapes, and the column that each becomes."""
-
-KEY_OF_IOU_TYPE = {
-    **dict.fromkeys(("bbox", "obb", "probiou"), "boxes"),
-    **dict.fromkeys(("segm", "boundary"), "masks"),
-    "keypoints": "keypoints",
-}
-"""The key of the shapes of each similarity."""
-
-RowShape = tuple[int | None, ...]
-"""The shape of one row; None: any size, the same for all rows."""
-
-_ROW_SHAPES: dict[str, RowShape] = {
-    "keypoints": (None, None),
-    "visibility": (None,),
-    "keypoints_scores": (None,),
-}
-"""The shape of one row, for columns with more than one number per row; for `box` it depends on the format."""
+from boxscore.data.geometry.kinds import GEOMETRIES, as_iou_types, kind_of
 
 FLAGS = ("ignore", "iscrowd", "difficult")
 """The keys that mark truths to be ignored. A dict may have several: a truth that any of them marks is ignored."""
@@ -39,11 +20,6 @@ COVERAGE_KEYS = ("neg_category_ids", "not_exhaustive_category_ids")
 """The keys of an image's lists of labels: verified to be absent, and not annotated exhaustively (LVIS)."""
 
 _WRONG_NAMES = {
-    "boxes": ("box", "bbox", "bboxes"),
-    "masks": ("mask", "segmentation", "segmentations"),
-    "keypoints": ("kpts", "kpt", "poses", "landmarks"),
-    "visibility": ("visibilities", "visible", "keypointsvisible", "keypointsvisibility"),
-    "keypoints_scores": ("keypointscores", "keypointscore", "keypointsconf"),
     "iscrowd": ("crowd", "crowds", "crowded", "iscrowded"),
     "ignore": ("isignore", "isignored"),
     "difficult": ("isdifficult",),
@@ -52,7 +28,7 @@ _WRONG_NAMES = {
     "neg_category_ids": ("negcategories", "negativecategoryids", "neglabels"),
     "not_exhaustive_category_ids": ("notexhaustivecategories", "nonexhaustivecategoryids", "notexhaustivelabels"),
 }
-"""Wrong names that are more than one edit away, in lower case and without punctuation."""
+"""Wrong names that are more than one edit away, in lower case and without punctuation; of shapes, see the geometry."""
 
 _SYNONYMS = {
     "labels": ("class", "classes", "classid", "classids", "classlabels", "category", "categoryid", "categoryids"),
@@ -80,16 +56,17 @@ class Keys(NamedTuple):
         ['boxes', 'masks', 'scores', 'labels']
         """
         check_box_format(box_format)
-        for each in iou_types_of(iou_type):
+        iou_types = as_iou_types(iou_type)
+        for each in iou_types:
             check_format_of(each, box_format)
-        shapes = {KEY_OF_IOU_TYPE[each]: GEOMETRY_KEYS[KEY_OF_IOU_TYPE[each]] for each in iou_types_of(iou_type)}
-        others = {key: name for key, name in self.required.items() if key not in GEOMETRY_KEYS}
+        kinds = [kind_of(each) for each in iou_types]
+        every_key = {kind.key for kind in GEOMETRIES}
+        shapes = {kind.key: kind.key for kind in kinds}
+        others = {key: name for key, name in self.required.items() if key not in every_key}
         optional = dict(self.optional)
-        if "keypoints" in shapes:
-            more = {"keypoints_scores": "keypoints_scores"} if "scores" in others else {"visibility": "visibility"}
-            # if no point of a truth is labelled, points may be anywhere near its box
-            box = {} if "boxes" in shapes or "scores" in others else {"boxes": "box"}
-            optional |= {**more, **box}
+        for kind in kinds:
+            more = kind.detection_keys if "scores" in others else kind.truth_keys
+            optional |= {key: key for key in more if key not in shapes}
         return self._replace(required={**shapes, **others}, optional=optional, box_size=row_size(box_format))
 
     @property
@@ -102,25 +79,26 @@ class Keys(NamedTuple):
         """The column of each key that becomes one."""
         return {**self.required, **self.optional}
 
-    def check(self, given: Mapping[str, Any], owner: str) -> None:
-        """Raise `InputError`, in the name of the dict's owner, for a key that is missing or misspelled."""
+    def broken_rule(self, given: Mapping[str, Any]) -> str | None:
+        """The rule that a dict breaks by a missing or misspelled key, with the remedy; None if it breaks none."""
         for key in self.required:
             if key not in given:
                 synonyms = _SYNONYMS.get(key, ())
-                misnomers = [each for each in given if _meant(each, (key,)) or _plain(each) in synonyms]
+                misnomers = [each for each in given if _meant(each, (key,)) or _letters(each) in synonyms]
                 hint = f": {misnomers[0]!r} must be called {key!r}" if misnomers else ""
-                raise InputError(f"{owner} must have the key {key!r}; got {sorted(map(str, given))}{hint}")
+                return f"must have the key {key!r}; got {sorted(map(str, given))}{hint}"
         known = self.all
         for key in given:
             meant = _meant(key, known)
             if meant and meant not in given:
-                rule = f"must not have the key {key!r}, which is not read"
-                raise InputError(f"{owner} {rule}: rename it to {meant!r}, or remove it")
+                return f"must not have the key {key!r}, which is not read: rename it to {meant!r}, or remove it"
+        return None
 
     def of_padded(self, batch: Mapping[str, Any], owner: str) -> dict[str, Any]:
         """The values of a padded batch that are not None. Raise `InputError` for keys that are not read."""
         given = {key: value for key, value in batch.items() if value is not None}
-        self.check(given, owner)
+        if (rule := self.broken_rule(given)) is not None:
+            raise InputError(f"{owner} {rule}")
         known = self.all
         for key in batch:
             if key not in known:
@@ -128,9 +106,9 @@ class Keys(NamedTuple):
         return given
 
 
-DETECTION_KEYS = Keys({"boxes": "box", "scores": "score", "labels": "label"}, {})
+DETECTION_KEYS = Keys({"boxes": "boxes", "scores": "scores", "labels": "labels"}, {})
 TRUTH_KEYS = Keys(
-    {"boxes": "box", "labels": "label"},
+    {"boxes": "boxes", "labels": "labels"},
     {**dict.fromkeys(FLAGS, "ignore"), "area": "area"},
     ("image_id", *COVERAGE_KEYS),
 )
@@ -141,10 +119,16 @@ PADDED_DETECTION_KEYS = DETECTION_KEYS._replace(optional={"discarded": "discarde
 def row_shape_of(column: str, box_size: int) -> RowShape:
     """The shape of one row of a column.
 
-    >>> row_shape_of("box", 5), row_shape_of("label", 5)
+    >>> row_shape_of("boxes", 5), row_shape_of("labels", 5)
     ((5,), ())
     """
-    return (box_size,) if column == "box" else _ROW_SHAPES.get(column, ())
+    return (box_size,) if column == "boxes" else _row_shape(column, tuple(GEOMETRIES))
+
+
+@lru_cache(maxsize=256)
+def _row_shape(column: str, kinds: tuple[type[Geometry], ...]) -> RowShape:
+    tables = [{kind.key: kind.row_shape, **kind.detection_keys, **kind.truth_keys} for kind in kinds]
+    return next((table[column] for table in tables if column in table), ())
 
 
 def is_unread(key: Any, known: tuple[str, ...]) -> bool:
@@ -169,16 +153,18 @@ def _meant(key: Any, known: tuple[str, ...]) -> str:
 def _meant_text(key: str, known: tuple[str, ...]) -> str:
     if key in known:
         return ""
-    plain = _plain(key)
+    letters = _letters(key)
     for right in known:
         # `image_idx` is usually another number, so near names don't count for `image_id`.
-        is_near = plain == "imageid" if right == "image_id" else _is_near(plain, right)
-        if is_near or plain in _WRONG_NAMES.get(right, ()):
+        is_near = letters == "imageid" if right == "image_id" else _is_near(letters, right)
+        if is_near or letters in _WRONG_NAMES.get(right, ()):
+            return right
+        if any(letters in kind.misspellings.get(right, ()) for kind in GEOMETRIES):
             return right
     return ""
 
 
-def _plain(key: Any) -> str:
+def _letters(key: Any) -> str:
     return "".join(filter(str.isalnum, str(key))).lower()
 
 

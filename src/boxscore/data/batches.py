@@ -30,14 +30,16 @@ from boxscore.arrays import (
     to_numpy,
 )
 from boxscore.data.batch_keys import FLAGS, Keys, is_unread, row_shape_of
+from boxscore.data.geometry.kinds import registered_keys
 from boxscore.data.geometry.masks import Masks, check_are_pixels, without_channel
 from boxscore.data.image_ids import different_ids
 from boxscore.data.validation import (
+    ImageError,
     RowError,
     as_array,
     as_flags,
     as_ids,
-    check_is_plain,
+    check_is_dense,
     check_rows,
     is_kind,
     shape_of,
@@ -51,9 +53,9 @@ def in_argument(name: str, make: Callable[..., Made], *values: Any, **settings: 
     try:
         return make(*values, **settings)
     except InputError as error:
-        message = str(error)
-        is_of_image = message.startswith("images[")
-        raise InputError(f"{name}{message.removeprefix('images')}" if is_of_image else f"`{name}`: {message}") from None
+        if isinstance(error, ImageError) and error.images == "images":
+            raise ImageError(error.index, error.text, name) from None
+        raise InputError(f"`{name}`: {error}") from None
 
 
 def build_from_images(
@@ -61,24 +63,32 @@ def build_from_images(
 ) -> Made:
     """Call `make` with the columns of one dict per image. Errors name the image, the key and its row.
 
-    `settings` are passed to `make`, except `is_hosted`: whether to convert arrays in host memory to NumPy.
+    `settings` are passed to `make`, except `as_numpy`: whether to convert arrays in host memory to NumPy.
     """
     if type(images) is not list and (isinstance(images, Mapping) or not isinstance(images, Sequence)):
         raise InputError(f"`images` must be a sequence of dicts, one per image; got {type(images).__name__}")
-    is_hosted = settings.pop("is_hosted", False)
-    batch = read_images(images, keys, is_hosted=is_hosted)
-    columns = dict(to_host(batch.columns)) if is_hosted else batch.columns
+    as_numpy = settings.pop("as_numpy", False)
+    batch = read_images(images, keys, as_numpy=as_numpy)
+    columns = dict(to_host(batch.columns)) if as_numpy else batch.columns
     ids = np.arange(len(images)) if image_ids is None else different_ids(image_ids, len(images))
     with batch.named_rows():
-        columns["label"] = label = to_numpy(columns["label"])  # ids are grouped in host memory
+        columns["labels"] = label = to_numpy(columns["labels"])  # ids are grouped in host memory
         if label.min(initial=0) < 0:
             rule = "must not be negative: -1 is padding in padded batches; leave these rows out here"
-            check_rows("label", label >= 0, rule, label)
+            check_rows("labels", label >= 0, rule, label)
         if "ignore" in columns:
             columns["ignore"] = as_flags("ignore", columns["ignore"])
-        if batch.mask is not None:
-            settings["mask"] = batch.mask
-        return make(image=np.repeat(ids, batch.num_rows), **columns, **settings)
+        if batch.masks is not None:
+            settings["masks"] = batch.masks
+        return make(image_ids=np.repeat(ids, batch.num_rows), **_arguments(columns), **settings)
+
+
+def _arguments(columns: Mapping[str, Any]) -> dict[str, Any]:
+    """The columns as arguments of a constructor: arrays of registered geometries are in `shapes`."""
+    registered = registered_keys()
+    shapes = {name: column for name, column in columns.items() if name in registered}
+    own = {name: column for name, column in columns.items() if name not in registered}
+    return own | {"shapes": shapes} if shapes else own
 
 
 def listed_labels(images: Sequence[Mapping[str, Any]], key: str) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
@@ -89,14 +99,14 @@ def listed_labels(images: Sequence[Mapping[str, Any]], key: str) -> tuple[NDArra
     for index, image in enumerate(images):
         if key not in image:
             rule = f"must have the key {key!r}, as other images do"
-            raise InputError(f"images[{index}] {rule}; got {sorted(map(str, image))}")
+            raise ImageError(index, f" {rule}; got {sorted(map(str, image))}")
         try:
             given = as_array(key, [*image[key]] if isinstance(image[key], set | frozenset) else image[key])
             if len(shape_of(given)) != 1:
                 raise InputError(f"`{key}` must have one dimension; got shape {shape_of(given)}")
             labels.append(to_numpy(as_ids(key, given) if given.shape[0] else given).astype(np.int64))
         except InputError as error:
-            raise InputError(f"images[{index}]: {error}") from None
+            raise ImageError(index, f": {error}") from None
     return np.repeat(np.arange(len(images)), [each.size for each in labels]), np.concatenate(labels)
 
 
@@ -111,13 +121,13 @@ class ImageBatch(NamedTuple):
     """The columns of all images of a batch."""
 
     columns: dict[str, Array]
-    """Columns by name; flags may be integers. Shapes (R,), and (R, 4) for `box`."""
+    """Columns by name; flags may be integers. Shapes (R,), and (R, 4) for `boxes`."""
     num_rows: list[int]
     """Number of rows of each image."""
     keys: Mapping[str, str]
     """The keys that became columns."""
     images: Sequence[Mapping[str, Any]]
-    mask: Masks | None = None
+    masks: Masks | None = None
     """The masks of all images, if requested."""
 
     @contextmanager
@@ -129,7 +139,7 @@ class ImageBatch(NamedTuple):
             index = int(np.searchsorted(np.cumsum(self.num_rows), error.row, side="right"))
             row = error.row - sum(self.num_rows[:index])
             key = next(key for key, name in self.keys.items() if name == error.column and key in self.images[index])
-            raise InputError(f"images[{index}]: `{key}` row {row} {error.rule}") from None
+            raise ImageError(index, f": `{key}` row {row} {error.rule}") from None
 
 
 def collect_arrays(images: Any, keys: Keys) -> _compiled.ArrayBatch | None:
@@ -145,20 +155,20 @@ def _compiled_keys(columns: tuple[tuple[str, str], ...], known: tuple[str, ...])
     return _compiled.ImageKeys(dict(columns), partial(is_unread, known=known))
 
 
-def read_images(images: Sequence[Any], keys: Keys, *, is_hosted: bool = False) -> ImageBatch:
-    """Read the columns of one dict per image. `is_hosted`: whether to convert arrays in host memory to NumPy."""
-    batch = read_alike(images, keys, is_hosted=is_hosted)
+def read_images(images: Sequence[Any], keys: Keys, *, as_numpy: bool = False) -> ImageBatch:
+    """Read the columns of one dict per image. `as_numpy`: whether to convert arrays in host memory to NumPy."""
+    batch = read_alike(images, keys, as_numpy=as_numpy)
     return _with_masks(_read_any(images, keys) if batch is None else batch)
 
 
-def read_alike(images: Sequence[Any], keys: Keys, *, is_hosted: bool) -> ImageBatch | None:
+def read_alike(images: Sequence[Any], keys: Keys, *, as_numpy: bool) -> ImageBatch | None:
     """Read images with the same keys and dtypes (fast path), without masks; None for other images."""
     arrays = collect_arrays(images, keys)
     if arrays is None or "labels" not in images[0] or not is_array(images[0]["labels"]):
         return None
     framework = library(images[0]["labels"])
-    read = arrays.columns() if is_hosted or framework in ("numpy", "torch") else None
-    if read is not None and framework == "torch" and not is_hosted:
+    read = arrays.columns() if as_numpy or framework in ("numpy", "torch") else None
+    if read is not None and framework == "torch" and not as_numpy:
         import torch
 
         read = {name: torch.from_numpy(column) for name, column in read[0].items()}, read[1]
@@ -180,9 +190,9 @@ def read_alike(images: Sequence[Any], keys: Keys, *, is_hosted: bool) -> ImageBa
 
 def _concatenate_alike(arrays: Mapping[str, Sequence[Any]]) -> tuple[dict[str, Array], list[int]] | None:
     """Concatenate the rows of all images on their device, and count them per image; None if types or shapes differ."""
-    first = arrays["label"][0]
+    first = arrays["labels"][0]
     try:
-        num_rows = [int(part.shape[0]) if getattr(part, "ndim", 0) == 1 else -1 for part in arrays["label"]]
+        num_rows = [int(part.shape[0]) if getattr(part, "ndim", 0) == 1 else -1 for part in arrays["labels"]]
         for column in arrays.values():
             if {*map(type, column)} != {type(first)} or len({part.dtype for part in column}) > 1:
                 return None
@@ -191,7 +201,7 @@ def _concatenate_alike(arrays: Mapping[str, Sequence[Any]]) -> tuple[dict[str, A
                 return None
         columns = {name: namespace(first).concat([*column], axis=0) for name, column in arrays.items()}
         for name, column in columns.items():
-            check_is_plain(name, column)
+            check_is_dense(name, column)
     except (InputError, TypeError, ValueError, RuntimeError):  # `_read_any` reports the reason
         return None
     return columns, num_rows
@@ -201,38 +211,39 @@ def _are_of_kind(columns: Mapping[str, Array]) -> bool:
     """Whether labels are integers, and flags are booleans or integers."""
     flags = columns.get("ignore")
     are_flags = flags is None or is_kind(flags, "bool") or is_kind(flags, "integral")
-    return are_flags and is_kind(columns["label"], "integral")
+    return are_flags and is_kind(columns["labels"], "integral")
 
 
 def _read_any(images: Sequence[Any], keys: Keys) -> ImageBatch:
     """Read images one by one, with validation, without masks."""
     for index, image in enumerate(images):
         if not isinstance(image, Mapping):
-            raise InputError(f"images[{index}] must be a dict with {_listed(keys)}; got {_described(image, keys)}")
-        keys.check(image, f"images[{index}]")
+            raise ImageError(index, f" must be a dict with {_listed(keys)}; got {_described(image, keys)}")
+        if (rule := keys.broken_rule(image)) is not None:
+            raise ImageError(index, f" {rule}")
     optional = {key: name for key, name in keys.optional.items() if any(key in image for image in images)}
     used = {**keys.required, **optional}
     wanted = _without_masks(used)
     parts = [_image_columns(index, image, wanted, keys) for index, image in enumerate(images)]
     columns = {name: _concatenate([part[name] for part in parts], name, keys.box_size) for name in wanted.values()}
-    return ImageBatch(columns, [int(part["label"].shape[0]) for part in parts], used, images)
+    return ImageBatch(columns, [int(part["labels"].shape[0]) for part in parts], used, images)
 
 
 def _without_masks(used: Mapping[str, str]) -> dict[str, str]:
-    return {key: name for key, name in used.items() if name != "mask"}
+    return {key: name for key, name in used.items() if name != "masks"}
 
 
 def _with_masks(batch: ImageBatch) -> ImageBatch:
     """Add the masks of all images, if the keys have masks: arrays (N, H, W), or lists of COCO's run lengths."""
-    key = next((key for key, name in batch.keys.items() if name == "mask"), None)
+    key = next((key for key, name in batch.keys.items() if name == "masks"), None)
     if key is None:
         return batch
     parts = masks_of_images(batch.images, key, batch.num_rows)
     arrays = [part for part in parts if is_array(part)]
     if len(arrays) == len(parts):
-        return batch._replace(mask=Masks.from_stacks(arrays))
+        return batch._replace(masks=Masks.from_stacks(arrays))
     each = [Masks.from_pixels(part) if is_array(part) else part for part in parts]
-    return batch._replace(mask=Masks.concatenate(each))
+    return batch._replace(masks=Masks.concatenate(each))
 
 
 def masks_of_images(images: Sequence[Mapping[str, Any]], key: str, num_rows: Sequence[int]) -> list[Any]:
@@ -240,31 +251,31 @@ def masks_of_images(images: Sequence[Mapping[str, Any]], key: str, num_rows: Seq
     parts = []
     for index, (image, num) in enumerate(zip(images, num_rows, strict=True)):
         if key not in image:
-            raise InputError(f"images[{index}] must have the key {key!r}; got {sorted(map(str, image))}")
+            raise ImageError(index, f" must have the key {key!r}; got {sorted(map(str, image))}")
         try:
             parts.append(_masks_of_image(image[key], num))
         except RowError as error:
-            raise InputError(f"images[{index}]: `{key}` row {error.row} {error.rule}") from None
+            raise ImageError(index, f": `{key}` row {error.row} {error.rule}") from None
         except InputError as error:
-            raise InputError(f"images[{index}]: {str(error).replace('`mask`', f'`{key}`')}") from None
+            raise ImageError(index, f": {error}") from None
     return parts
 
 
 def _masks_of_image(masks: Any, num: int) -> Any:
     """The array (num, H, W), not encoded yet, or `Masks` for a list. From (num, 1, H, W) the second axis is removed."""
     if is_array(masks):
-        check_is_plain("mask", masks)
+        check_is_dense("masks", masks)
         shape = shape_of(masks)
         if num == 0 and 0 in shape:
             return np.zeros((0, *shape[1:]) if len(shape) == 3 else (0, 0, 0), bool)
         pixels = without_channel(masks)
         if len(shape_of(pixels)) != 3 or shape[0] != num:
-            raise InputError(f"`mask` must have shape ({num}, H, W) for {num} labels; got {shape}")
+            raise InputError(f"`masks` must have shape ({num}, H, W) for {num} labels; got {shape}")
         check_are_pixels(masks)
         return pixels
     column = Masks.of(masks)
     if len(column) != num:
-        raise InputError(f"`mask` must have {num} masks for {num} labels; got {len(column)}")
+        raise InputError(f"`masks` must have {num} masks for {num} labels; got {len(column)}")
     return column
 
 
@@ -274,7 +285,7 @@ def _image_columns(index: int, image: Mapping[str, Any], used: Mapping[str, str]
     for key in missing:
         if key not in keys.defaults:
             rule = f"must have the key {key!r}, as other images do"
-            raise InputError(f"images[{index}] {rule}; got {sorted(map(str, image))}")
+            raise ImageError(index, f" {rule}; got {sorted(map(str, image))}")
     try:
         given = {key: as_array(key, image[key]) for key in used if key in image}
         size = shape_of(given["labels"])
@@ -289,11 +300,11 @@ def _image_columns(index: int, image: Mapping[str, Any], used: Mapping[str, str]
                 raise InputError(f"`{key}` must have shape {wanted} for {size[0]} labels; got {shape_of(column)}")
         columns: dict[str, Array] = {used[key]: np.full(size, keys.defaults[key]) for key in missing}
         columns |= {used[key]: column for key, column in given.items()}
-        columns["label"] = _as_labels(given["labels"])
+        columns["labels"] = _as_labels(given["labels"])
         if "ignore" in used.values():
             columns["ignore"] = _any_flag({key: given[key] for key in FLAGS if key in given}, size)
     except InputError as error:
-        raise InputError(f"images[{index}]: {error}") from None
+        raise ImageError(index, f": {error}") from None
     return columns
 
 
@@ -341,7 +352,7 @@ def _concatenate(parts: Sequence[Array], name: str, box_size: int) -> Array:
     for index, part in enumerate(parts):
         if part.shape[0] and shape_of(part)[1:] != shape_of(full[0])[1:]:
             wanted, got = (f"(N, {', '.join(map(str, shape_of(each)[1:]))})" for each in (full[0], part))
-            raise InputError(f"images[{index}]: `{name}` must have shape {wanted}, as in images before; got {got}")
+            raise ImageError(index, f": `{name}` must have shape {wanted}, as in images before; got {got}")
     framework = library(*(full or parts))
     home = next(part for part in full or parts if library(part) == framework)
     return namespace(home).concat([convert(part, like=home) for part in full or [home]], axis=0)
@@ -364,18 +375,18 @@ class PaddedBatch(NamedTuple):
         """Make a batch of columns by name; optional ones may be None."""
         columns = {**required, **{name: column for name, column in optional.items() if column is not None}}
         arrays = {name: as_array(name, column) for name, column in columns.items()}
-        return cls(arrays, {name: name for name in arrays}, "label", box_size)._validated()
+        return cls(arrays, {name: name for name in arrays}, "labels", box_size)._validated()
 
     @classmethod
-    def from_dict(cls, argument: str, batch: Any, keys: Keys, *, is_hosted: bool = False) -> "PaddedBatch":
-        """Read a dict of padded arrays. `argument`: its name, for errors; `is_hosted`: as in `build_from_images`."""
+    def from_dict(cls, argument: str, batch: Any, keys: Keys, *, as_numpy: bool = False) -> "PaddedBatch":
+        """Read a dict of padded arrays. `argument`: its name, for errors; `as_numpy`: as in `build_from_images`."""
         if not isinstance(batch, Mapping):
             raise InputError(f"`{argument}` must be a dict of padded arrays; got {type(batch).__name__}")
         given = keys.of_padded(batch, f"`{argument}`")
 
         def read() -> PaddedBatch:
             arrays = {key: as_array(key, value) for key, value in given.items() if key not in keys.others}
-            arrays = dict(to_host(arrays)) if is_hosted else arrays
+            arrays = dict(to_host(arrays)) if as_numpy else arrays
             return cls(arrays, keys.columns, box_size=keys.box_size)._validated()
 
         return in_argument(argument, read)
@@ -386,7 +397,7 @@ class PaddedBatch(NamedTuple):
         if len(shape) != 2:
             raise InputError(f"`{key}` must have two dimensions, images and boxes; got shape {shape}")
         for other, column in self.arrays.items():
-            if self.names[other] == "mask":
+            if self.names[other] == "masks":
                 if len(shape_of(column)) == 5 and shape_of(column)[2] == 1:  # as in Mask R-CNN
                     return self._replace(arrays={**self.arrays, other: column[:, :, 0]})._validated()
                 if len(shape_of(column)) != 4 or shape_of(column)[:2] != shape:
@@ -447,10 +458,10 @@ class PaddedBatch(NamedTuple):
         ids = np.arange(label.shape[0]) if image_ids is None else different_ids(image_ids, label.shape[0])
         try:
             columns = self._named({key: take_rows(array, rows) for key, array in flat.items()})
-            if "mask" in columns:
-                columns["mask"] = Masks.from_pixels(columns["mask"])
-            columns |= {"image": np.repeat(ids, label.shape[1])[rows], "label": label.reshape(-1)[rows]}
-            return make(**columns, **settings)
+            if "masks" in columns:
+                columns["masks"] = Masks.from_pixels(columns["masks"])
+            columns |= {"image_ids": np.repeat(ids, label.shape[1])[rows], "labels": label.reshape(-1)[rows]}
+            return make(**_arguments(columns), **settings)
         except RowError as error:
             index = [int(each) for each in np.unravel_index(rows[error.row], label.shape)]
             raise InputError(f"`{self._key_of(error.column)}` row {index} {error.rule}") from None

@@ -28,37 +28,37 @@ class Coverage:
     not verified in its image is dropped, after limits were applied.
 
     Args:
-        image: Image ids. Shape (C,).
-        label: Class ids. Shape (C,).
+        image_ids: Image ids. Shape (C,).
+        labels: Class ids. Shape (C,).
         is_exhaustive: Whether every object of the class was annotated in the image; default: yes. Shape (C,).
 
     Raises:
         InputError: A pair of image and label is repeated, or columns are invalid.
 
-    >>> Coverage(image=[0, 0], label=[3, 5], is_exhaustive=[True, False]).label.tolist()
+    >>> Coverage(image_ids=[0, 0], labels=[3, 5], is_exhaustive=[True, False]).labels.tolist()
     [3, 5]
     """
 
-    image: Array
+    image_ids: Array
     """Image ids. Shape (C,)."""
-    label: Array
+    labels: Array
     """Class ids. Shape (C,)."""
     is_exhaustive: Array | None = None
     """Whether every object of the class was annotated; None: all were. If not, a detection that takes no truth is
     ignored. Shape (C,)."""
 
     def __post_init__(self) -> None:
-        ids, flags = {"image": self.image, "label": self.label}, {"is_exhaustive": self.is_exhaustive}
-        columns = checked_columns(ids, {}, flags, counted_by="label", home=np.zeros(0))
+        ids, flags = {"image_ids": self.image_ids, "labels": self.labels}, {"is_exhaustive": self.is_exhaustive}
+        columns = checked_columns(ids, {}, flags, counted_by="labels", axis="C", home=np.zeros(0))
         for name, column in columns.items():
             kept = to_numpy(column) if name == "is_exhaustive" else to_numpy(column).astype(np.int64, copy=False)
             object.__setattr__(self, name, kept)
-        keys = pair_keys(self.image, self.label)
+        keys = pair_keys(self.image_ids, self.labels)
         ordered = np.sort(keys)
         repeated = ordered[1:][ordered[1:] == ordered[:-1]]
         if repeated.size:
             row = int(np.argmax(keys == repeated[0]))
-            pair = f"image {self.image[row]}, label {self.label[row]}"
+            pair = f"image {self.image_ids[row]}, label {self.labels[row]}"
             raise InputError(f"`coverage` must have each image and label once; got {pair} twice")
 
     @classmethod
@@ -73,7 +73,7 @@ class Coverage:
 
         >>> from_lists = Coverage.from_lists
         >>> rows = from_lists(negative=([0], [5]), not_exhaustive=([0, 0], [3, 4]), annotated=([0], [3]))
-        >>> rows.label.tolist(), rows.is_exhaustive.tolist()
+        >>> rows.labels.tolist(), rows.is_exhaustive.tolist()
         ([5, 3], [True, False])
         """
         sides = [negative, not_exhaustive, annotated]
@@ -84,7 +84,7 @@ class Coverage:
         candidates = candidates[candidates < absent.size + partial.size]
         _, first = np.unique(keys[candidates], return_index=True)
         rows = candidates[np.sort(first)]
-        return cls(image=image[rows], label=label[rows], is_exhaustive=~np.isin(keys[rows], partial))
+        return cls(image_ids=image[rows], labels=label[rows], is_exhaustive=~np.isin(keys[rows], partial))
 
     def within(self, *, images: Collection[int] | None = None, labels: Collection[int] | None = None) -> "Coverage":
         """Select the rows of some images and some classes.
@@ -93,15 +93,15 @@ class Coverage:
             images: Image ids; None: all.
             labels: Class ids; None: all.
 
-        >>> Coverage(image=[0, 1], label=[3, 5]).within(images=[1]).label.tolist()
+        >>> Coverage(image_ids=[0, 1], labels=[3, 5]).within(images=[1]).labels.tolist()
         [5]
         """
-        is_kept = np.ones(self.image.size, bool)
-        for column, chosen in ((self.image, images), (self.label, labels)):
+        is_kept = np.ones(self.image_ids.size, bool)
+        for column, chosen in ((self.image_ids, images), (self.labels, labels)):
             if chosen is not None:
                 is_kept &= np.isin(column, list(chosen))
         is_exhaustive = None if self.is_exhaustive is None else self.is_exhaustive[is_kept]
-        return Coverage(image=self.image[is_kept], label=self.label[is_kept], is_exhaustive=is_exhaustive)
+        return Coverage(image_ids=self.image_ids[is_kept], labels=self.labels[is_kept], is_exhaustive=is_exhaustive)
 
     def codes(self, own: tuple[Ids, Ids], annotated: tuple[Ids, Ids]) -> NDArray[np.uint8]:
         """The code of each detection. Shape (D,).
@@ -110,7 +110,7 @@ class Coverage:
             own: Images and labels of the detections.
             annotated: Images and labels of the truths.
         """
-        sides = [own, annotated, (self.image, self.label)]
+        sides = [own, annotated, (self.image_ids, self.labels)]
         image, label = (np.concatenate([side[axis] for side in sides]) for axis in (0, 1))
         keys, with_truths, listed = np.split(pair_keys(image, label), np.cumsum([own[0].size, annotated[0].size]))
         known = _compiled.distinct(np.concatenate([with_truths, listed]))

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, TypeVar, cast, get_args
+from typing import Any, Literal, TypedDict, TypeVar, Unpack, cast, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,11 +15,10 @@ from boxscore.data.batches import PaddedBatch, build_from_images, listed_labels
 from boxscore.data.coverage import COVERED, NOT_COVERED, NOT_EXHAUSTIVE, Coverage
 from boxscore.data.geometry import Geometry
 from boxscore.data.geometry.box_formats import BoxFormat, row_size
-from boxscore.data.geometry.keypoints import Keypoints
 from boxscore.data.image_ids import different_ids, read_image_ids
 from boxscore.data.image_objects import as_dicts
-from boxscore.data.shapes import Shapes, check_has_keypoints, check_lengths, geometries_of
-from boxscore.data.validation import RowError, as_array, check_rows, checked_columns, is_kind, shape_of
+from boxscore.data.shapes import Shapes, check_lengths, geometries_of
+from boxscore.data.validation import ImageError, RowError, as_array, check_rows, checked_columns, is_kind, shape_of
 from boxscore.protocol.fields import check_choice
 from boxscore.protocol.protocol import CROWD, DIFFICULT, GROUP, POOLED, REGULAR, IouType, Protocol
 
@@ -32,8 +31,8 @@ ImageIdsLike = Iterable[int | str] | Array
 Invalid = Literal["error", "drop"]
 """Treatment of invalid detections, such as a box with NaN: raise an error, or drop them."""
 
-_CAN_BE_DROPPED = ("box", "keypoints", "keypoints_scores", "score", "area")
-"""The columns whose invalid rows may be dropped: the outputs of a network. Ids and masks must always be valid."""
+_MUST_BE_VALID = ("image_ids", "labels", "masks")
+"""The columns whose invalid rows are never dropped; other columns are the outputs of a network."""
 
 Columns = TypeVar("Columns", "Detections", "Truths")
 
@@ -44,6 +43,21 @@ SHARED_KINDS = (CROWD, GROUP)
 """Kinds that any number of detections may take; similarity is relative to the detection's size."""
 
 
+class _DetectionInternals(TypedDict, total=False):
+    """Fields of `Detections` that only boxscore sets."""
+
+    _others: Sequence[Geometry]
+    _invalid_image_ids: NDArray[np.int64] | None
+
+
+class _TruthInternals(TypedDict, total=False):
+    """Fields of `Truths` that only boxscore sets."""
+
+    _others: Sequence[Geometry]
+    _is_numbered: bool
+    _is_normalized: bool
+
+
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False, init=False)
 class Detections(Shapes):
     """Detections, one row per shape. Columns are arrays of any supported library, or lists.
@@ -51,70 +65,81 @@ class Detections(Shapes):
     The order of rows breaks ties: of equal scores in one image, the earlier row ranks first.
 
     Args:
-        image: Image ids, any integers. Shape (D,).
-        label: Class ids, any integers. Shape (D,).
-        score: Confidences, any finite numbers; higher means more confident. Shape (D,).
-        geometry: The shapes, instead of `box`, `mask` or `keypoints`. Length D.
-        box: Boxes in `box_format`. Shape (D, 4); (D, 5) with an angle; (D, 8) for corners.
-        box_format: The format of `box`; default: "xyxy".
-        mask: Masks: pixels (D, H, W), a list of COCO's run lengths, or `Masks`.
+        image_ids: Image ids, any integers. Shape (D,).
+        labels: Class ids, any integers. Shape (D,).
+        scores: Confidences, any finite numbers; higher means more confident. Shape (D,).
+        boxes: Boxes in `box_format`. Shape (D, 4); (D, 5) with an angle; (D, 8) for corners.
+        box_format: The format of `boxes`; default: "xyxy".
+        masks: Masks: pixels (D, H, W), a list of COCO's run lengths, or `Masks`.
         keypoints: Keypoints: (D, K, 3) with a score per point, or (D, K, 2).
         keypoints_scores: The score of each point beside `keypoints` (D, K, 2); not used beside (D, K, 3). Shape (D, K).
-        others: Other geometries of the rows, such as the masks of boxes.
+        geometry: The shapes as a geometry or several, instead of `boxes`, `masks` or `keypoints`. Length D.
         area: Areas that decide whether a false positive is in an area range; default: of the shapes. Shape (D,).
-        invalid_image: The images of invalid rows that were dropped; `from_valid_rows` sets it. Shape (I,).
+        shapes: Arrays of registered geometries by `Geometry.key`.
+        **internal: Fields that only boxscore sets.
 
     Raises:
         InputError: Columns have different lengths, or values are invalid.
 
-    >>> Detections(image=[0, 0, 1], label=[3, 5, 3], score=[0.9, 0.8, 0.7], box=np.ones((3, 4)))
+    >>> Detections(image_ids=[0, 0, 1], labels=[3, 5, 3], scores=[0.9, 0.8, 0.7], boxes=np.ones((3, 4)))
     Detections(3 boxes in 2 images, numpy)
     """
 
-    image: Array
+    image_ids: Array
     """Image ids, any integers. Shape (D,)."""
-    label: Array
+    labels: Array
     """Class ids, any integers. Shape (D,)."""
-    score: Array
+    scores: Array
     """Confidences, any finite numbers; higher means more confident. Shape (D,)."""
     geometry: Geometry
     """The main geometry: boxes, masks or keypoints. Length D."""
-    others: tuple[Geometry, ...] = ()
+    _others: tuple[Geometry, ...] = ()
     """Other geometries of the rows, such as the masks of boxes. `Protocol.iou_type` selects the geometry to compare."""
     area: Array | None = None
     """Areas that decide whether a false positive is in an area range; None: of the shapes. Shape (D,)."""
-    invalid_image: NDArray[np.int64] | None = None
+    _invalid_image_ids: NDArray[np.int64] | None = None
     """The images of invalid rows that were dropped, see `from_images`; None: no row was. Shape (I,)."""
 
     def __init__(
         self,
         *,
-        image: Array,
-        label: Array,
-        score: Array,
-        geometry: Geometry | None = None,
-        box: Array | None = None,
+        image_ids: Array,
+        labels: Array,
+        scores: Array,
+        boxes: Array | None = None,
         box_format: BoxFormat | None = None,
-        mask: Any = None,
+        masks: Any = None,
         keypoints: Any = None,
         keypoints_scores: Any = None,
-        others: Sequence[Geometry] = (),
+        geometry: Geometry | Sequence[Geometry] | None = None,
         area: Array | None = None,
-        invalid_image: NDArray[np.int64] | None = None,
+        shapes: Mapping[str, Any] | None = None,
+        **internal: Unpack[_DetectionInternals],
     ) -> None:
-        check_has_keypoints("keypoints_scores", keypoints_scores, keypoints)
-        points = None if keypoints is None else Keypoints.of_detections(keypoints, keypoints_scores)
-        written = {"box": box, "box_format": box_format, "mask": mask, "keypoints": points}
-        geometry, *more = geometries_of(geometry, others, written, Keypoints.of_detections)
-        ids, home = {"image": image, "label": label}, geometry.arrays[0]
-        columns = checked_columns(ids, {"score": score, "area": area}, {}, counted_by="score", home=home)
-        check_lengths((geometry, *more), columns["score"], "score")
+        check_keywords("Detections", internal, _DetectionInternals)
+        written = {"boxes": boxes, "box_format": box_format, "masks": masks, "keypoints": keypoints, **(shapes or {})}
+        written["keypoints_scores"] = keypoints_scores
+        main, *more = geometries_of(*_given(geometry, internal), written, is_truth=False, area=area)
+        ids, home = {"image_ids": image_ids, "labels": labels}, main.arrays[0]
+        columns = checked_columns(ids, {"scores": scores, "area": area}, {}, counted_by="scores", axis="D", home=home)
+        check_lengths((main, *more), columns["scores"], "scores")
         _check_areas(columns.get("area"))
-        _set(self, geometry=geometry, others=tuple(more), **{"area": None, **columns}, invalid_image=invalid_image)
+        _set(
+            self,
+            geometry=main,
+            _others=tuple(more),
+            **{"area": None, **columns},
+            _invalid_image_ids=internal.get("_invalid_image_ids"),
+        )
+
+    @property
+    def invalid_image_ids(self) -> NDArray[np.int64] | None:
+        """The images of invalid rows that were dropped, see `from_images`; None: no row was. Shape (I,)."""
+        return self._invalid_image_ids
 
     @classmethod
     def from_valid_rows(cls, **columns: Any) -> "Detections":
-        """Drop the invalid rows of the constructor's columns, and list their images in `invalid_image`.
+        """Drop the invalid rows of the constructor's columns, and list their images in `invalid_image_ids`.
 
         A row is invalid if its box, score, area or keypoints are: a number that is not finite, a negative size, and so
         on. Other errors, such as wrong shapes of arrays or invalid ids and masks, are raised as by the constructor.
@@ -122,8 +147,9 @@ class Detections(Shapes):
         Args:
             **columns: The arguments of the constructor.
 
-        >>> found = Detections.from_valid_rows(image=[0, 7], label=[1, 1], score=[0.9, np.nan], box=[[0, 0, 9, 9]] * 2)
-        >>> found, found.invalid_image.tolist()
+        >>> boxes = [[0, 0, 9, 9]] * 2
+        >>> found = Detections.from_valid_rows(image_ids=[0, 7], labels=[1, 1], scores=[0.9, np.nan], boxes=boxes)
+        >>> found, found.invalid_image_ids.tolist()
         (Detections(1 box in 1 image, numpy), [7])
         """
         dropped: list[NDArray[np.int64]] = []
@@ -132,14 +158,14 @@ class Detections(Shapes):
             try:
                 made = cls(**columns)
             except RowError as error:
-                rows = np.arange(len(columns["image"])) if rows is None else rows
-                if error.is_valid is None or error.column not in _CAN_BE_DROPPED:
+                rows = np.arange(len(columns["image_ids"])) if rows is None else rows
+                if error.is_valid is None or error.column in _MUST_BE_VALID:
                     raise RowError(error.column, int(rows[error.row]), error.rule) from None
-                dropped.append(host_ids(as_array("image", columns["image"]))[~error.is_valid])
+                dropped.append(host_ids(as_array("image_ids", columns["image_ids"]))[~error.is_valid])
                 rows = rows[error.is_valid]
                 columns = {name: _valid_rows(value, error.is_valid) for name, value in columns.items()}
             else:
-                return replace(made, invalid_image=np.concatenate(dropped)) if dropped else made
+                return replace(made, _invalid_image_ids=np.concatenate(dropped)) if dropped else made
 
     @classmethod
     def from_images(
@@ -149,7 +175,6 @@ class Detections(Shapes):
         image_ids: ImageIdsLike | None = None,
         box_format: BoxFormat = "xyxy",
         iou_type: IouType | Sequence[IouType] = "bbox",
-        is_hosted: bool = False,
         invalid: Invalid = "error",
     ) -> "Detections":
         """Build the columns from one dict per image with `boxes`, `scores` (D,) and `labels` (D,).
@@ -167,7 +192,6 @@ class Detections(Shapes):
                 to be merged later need ids.
             box_format: The format of `boxes`, upright or oriented.
             iou_type: The similarity, which decides the keys to read; several similarities read the keys of all.
-            is_hosted: Whether to convert arrays in host memory to NumPy, which is faster.
             invalid: "error" raises for a row with NaN, infinity or a negative size; "drop" drops it. Results count
                 the dropped rows, and are then not `comparable`.
 
@@ -177,19 +201,16 @@ class Detections(Shapes):
         >>> Detections.from_images([{"boxes": [[0, 0, 9, 9]], "scores": [0.9], "labels": [1]}])
         Detections(1 box in 1 image, numpy)
         """
-        keys = DETECTION_KEYS.of_shapes(iou_type, box_format)
-        images = as_dicts(images, DETECTION_KEYS, iou_type, box_format)
-        make = detections_maker(invalid)
-        return build_from_images(make, images, keys, image_ids, is_hosted=is_hosted, **_box_setting(keys, box_format))
+        return detections_of_images(images, image_ids, box_format, iou_type, invalid=invalid)
 
     @classmethod
     def from_padded(
         cls,
         *,
-        box: Array | None = None,
-        label: Array,
-        score: Array,
-        mask: Array | None = None,
+        boxes: Array | None = None,
+        labels: Array,
+        scores: Array,
+        masks: Array | None = None,
         keypoints: Array | None = None,
         keypoints_scores: Array | None = None,
         discarded: Array | None = None,
@@ -199,25 +220,26 @@ class Detections(Shapes):
     ) -> "Detections":
         """Build the columns from a padded batch, without discarded rows (Alg. 5) and rows with a label below 0.
 
-        At least one of `box`, `mask` and `keypoints` must be given.
+        At least one of `boxes`, `masks` and `keypoints` must be given.
 
         Args:
-            box: Boxes in `box_format`. Shape (N, D, 4); (N, D, 5) with an angle; (N, D, 8) for corners.
-            label: Class ids; below 0: padding. Shape (N, D).
-            score: Confidences. Shape (N, D).
-            mask: Pixels, booleans or bytes. Shape (N, D, H, W).
+            boxes: Boxes in `box_format`. Shape (N, D, 4); (N, D, 5) with an angle; (N, D, 8) for corners.
+            labels: Class ids; below 0: padding. Shape (N, D).
+            scores: Confidences. Shape (N, D).
+            masks: Pixels, booleans or bytes. Shape (N, D, H, W).
             keypoints: x, y and score of each point. Shape (N, D, K, 3), or (N, D, K, 2).
             keypoints_scores: As in the constructor. Shape (N, D, K).
             discarded: Whether to drop the row. Shape (N, D).
             image_ids: As in `from_images`. Length N.
-            box_format: The format of `box`.
+            box_format: The format of `boxes`.
             invalid: As in `from_images`.
         """
         make = detections_maker(invalid)
-        required, optional = {"label": label, "score": score}, {"box": box, "mask": mask, "discarded": discarded}
+        required = {"labels": labels, "scores": scores}
+        optional = {"boxes": boxes, "masks": masks, "discarded": discarded}
         optional |= {"keypoints": keypoints, "keypoints_scores": keypoints_scores}
         batch = PaddedBatch.from_columns(required, optional, row_size(box_format))
-        return batch.build(make, image_ids, **({} if box is None else {"box_format": box_format}))
+        return batch.build(make, image_ids, **({} if boxes is None else {"box_format": box_format}))
 
 
 def checked_invalid(invalid: Any) -> Invalid:
@@ -235,9 +257,11 @@ def _valid_rows(value: Any, is_valid: NDArray[np.bool_]) -> Any:
     """The valid rows of a column in any form; settings stay unchanged."""
     if value is None or isinstance(value, str):
         return value
+    if isinstance(value, Mapping):
+        return {name: _valid_rows(each, is_valid) for name, each in value.items()}
     if isinstance(value, Geometry):
         return value.take(is_valid)
-    if isinstance(value, tuple) and all(isinstance(each, Geometry) for each in value):
+    if isinstance(value, list | tuple) and value and all(isinstance(each, Geometry) for each in value):
         return tuple(each.take(is_valid) for each in value)
     return take_rows(as_array("columns", value), is_valid)
 
@@ -246,44 +270,50 @@ def _valid_rows(value: Any, is_valid: NDArray[np.bool_]) -> Any:
 class Truths(Shapes):
     """The ground truth, one row per shape. Columns are arrays of any supported library, or lists.
 
+    Its arguments answer three questions:
+
+    - What is where: `image_ids`, `labels`, and the shapes: `boxes`, `masks`, `keypoints` or a `geometry`.
+    - How each truth counts: `ignore` or `kind`, `area`, `truncated`.
+    - What is known of the data as a whole: `class_names`, `class_groups`, `image_names`, `image_sizes`, `crowd_index`,
+      `coverage`, `subset`.
+
     Args:
-        image: Image ids, any integers. Shape (G,).
-        label: Class ids, any integers. Shape (G,).
-        geometry: The shapes, instead of `box`, `mask` or `keypoints`. Length G.
-        box: Boxes in `box_format`. Shape (G, 4); (G, 5) with an angle; (G, 8) for corners.
-        box_format: The format of `box`; default: "xyxy".
-        mask: Masks: pixels (G, H, W), a list of COCO's run lengths, or `Masks`.
+        image_ids: Image ids, any integers. Shape (G,).
+        labels: Class ids, any integers. Shape (G,).
+        boxes: Boxes in `box_format`. Shape (G, 4); (G, 5) with an angle; (G, 8) for corners.
+        box_format: The format of `boxes`; default: "xyxy".
+        masks: Masks: pixels (G, H, W), a list of COCO's run lengths, or `Masks`.
         keypoints: Keypoints: (G, K, 3) with a visibility per point, or (G, K, 2).
         visibility: Above 0 where a point of `keypoints` (G, K, 2) is labelled; default: all are. Shape (G, K).
-        others: Other geometries of the rows, as in `Detections`.
+        geometry: The shapes as a geometry or several, instead of `boxes`, `masks` or `keypoints`. Length G.
         ignore: Whether a truth is ignored: VOC's "difficult", COCO's "iscrowd". Shape (G,).
         kind: The kind of each truth, 0 to 3, instead of `ignore`; see the field. Shape (G,).
-        coverage: The classes that were verified in each image; default: every class in every image.
-        truncated: VOC's "truncated"; affects no number. Shape (G,).
         area: Areas that decide area ranges; default: of the shapes. Shape (G,).
+        truncated: VOC's "truncated"; affects no number. Shape (G,).
         class_names: Names by label, or a sequence of names for 0, 1, 2, … If given, other labels are errors.
+        class_groups: The group of each class by label, such as "rare" under LVIS.
         image_names: File names by image id. If given, these are all images of the data.
         image_sizes: Width and height by image id.
-        class_groups: The group of each class by label, such as "rare" under LVIS.
         crowd_index: How crowded each image is, 0 to 1, by image id (CrowdPose).
+        coverage: The classes that were verified in each image; default: every class in every image.
         subset: Descriptions of excluded data, such as "50 of 5,000 images".
-        is_numbered: Whether image ids are only indices in a list of names.
-        is_normalized: Whether `box` has fractions of the image's width and height.
+        shapes: Arrays of registered geometries by `Geometry.key`.
+        **internal: Fields that only boxscore sets.
 
     Raises:
         InputError: Columns have different lengths, or values are invalid.
 
-    >>> Truths(image=[0, 7], label=[3, 5], box=[[0, 0, 10, 10], [5, 5, 20, 10]], ignore=[False, True])
+    >>> Truths(image_ids=[0, 7], labels=[3, 5], boxes=[[0, 0, 10, 10], [5, 5, 20, 10]], ignore=[False, True])
     Truths(2 boxes in 2 images, numpy)
     """
 
-    image: Array
+    image_ids: Array
     """Image ids, any integers. Shape (G,)."""
-    label: Array
+    labels: Array
     """Class ids, any integers. Shape (G,)."""
     geometry: Geometry
     """The main geometry: boxes, masks or keypoints. Length G."""
-    others: tuple[Geometry, ...] = ()
+    _others: tuple[Geometry, ...] = ()
     """Other geometries of the rows, as in `Detections`."""
     ignore: Array | None = None
     """Whether a truth is ignored: finding it is not rewarded, missing it not punished. The protocol decides whether
@@ -318,61 +348,59 @@ class Truths(Shapes):
     """How crowded each image is, 0 to 1, by image id, for protocols that have ranges of it (CrowdPose)."""
     subset: tuple[str, ...] = ()
     """Descriptions of excluded data, such as "50 of 5,000 images": numbers of a subset are not comparable."""
-    is_numbered: bool = False
+    _is_numbered: bool = False
     """Whether the image ids are only indices in a list of names, from a format without ids."""
-    is_normalized: bool = False
-    """Whether `box` has fractions of the image's width and height; detections must then have fractions, too."""
+    _is_normalized: bool = False
+    """Whether `boxes` has fractions of the image's width and height; detections must then have fractions, too."""
 
     def __init__(
         self,
         *,
-        image: Array,
-        label: Array,
-        geometry: Geometry | None = None,
-        box: Array | None = None,
+        image_ids: Array,
+        labels: Array,
+        boxes: Array | None = None,
         box_format: BoxFormat | None = None,
-        mask: Any = None,
+        masks: Any = None,
         keypoints: Any = None,
         visibility: Any = None,
-        others: Sequence[Geometry] = (),
+        geometry: Geometry | Sequence[Geometry] | None = None,
         ignore: Array | None = None,
         kind: Array | None = None,
-        coverage: Coverage | None = None,
-        truncated: Array | None = None,
         area: Array | None = None,
+        truncated: Array | None = None,
         class_names: ClassNames | None = None,
+        class_groups: Mapping[int, str] | None = None,
         image_names: Mapping[int, str] | None = None,
         image_sizes: Mapping[int, tuple[int, int]] | None = None,
-        class_groups: Mapping[int, str] | None = None,
         crowd_index: Mapping[int, float] | None = None,
+        coverage: Coverage | None = None,
         subset: Sequence[str] = (),
-        is_numbered: bool = False,
-        is_normalized: bool = False,
+        shapes: Mapping[str, Any] | None = None,
+        **internal: Unpack[_TruthInternals],
     ) -> None:
-        check_has_keypoints("visibility", visibility, keypoints)
-        points = None
-        if keypoints is not None:
-            points = Keypoints.of_truths(keypoints, visibility, area=area, box=box, box_format=box_format or "xyxy")
-        written = {"box": box, "box_format": box_format, "mask": mask, "keypoints": points}
-        geometry, *more = geometries_of(geometry, others, written, Keypoints.of_truths)
-        ids, flags = {"image": image, "label": label}, {"ignore": ignore, "truncated": truncated}
-        columns = checked_columns(ids, {"area": area}, flags, counted_by="label", home=geometry.arrays[0])
-        check_lengths((geometry, *more), columns["label"], "label")
+        check_keywords("Truths", internal, _TruthInternals)
+        written = {"boxes": boxes, "box_format": box_format, "masks": masks, "keypoints": keypoints, **(shapes or {})}
+        written["visibility"] = visibility
+        main, *more = geometries_of(*_given(geometry, internal), written, is_truth=True, area=area)
+        ids, flags = {"image_ids": image_ids, "labels": labels}, {"ignore": ignore, "truncated": truncated}
+        columns = checked_columns(ids, {"area": area}, flags, counted_by="labels", axis="G", home=main.arrays[0])
+        check_lengths((main, *more), columns["labels"], "labels")
         _check_areas(columns.get("area"))
         names = None if class_names is None else _class_names(class_names)
         if names is not None:
-            check_labels_are_named(columns["label"], names)
+            check_labels_are_named(columns["labels"], names)
         if kind is not None and ignore is not None:
             raise InputError("`kind` and `ignore` must not both be given: a truth marked `ignore` is of kind 1 or 2")
         if coverage is not None and not isinstance(coverage, Coverage):
             raise InputError(f"`coverage` must be a boxscore.data.Coverage; got {type(coverage).__name__}")
         _set(self, ignore=columns.get("ignore"), truncated=columns.get("truncated"), area=columns.get("area"))
-        _set(self, kind=None if kind is None else _as_kinds(kind, geometry), coverage=coverage)
-        _set(self, image=columns["image"], label=columns["label"], class_names=names)
-        _set(self, geometry=geometry, others=tuple(more))
+        _set(self, kind=None if kind is None else _as_kinds(kind, main), coverage=coverage)
+        _set(self, image_ids=columns["image_ids"], labels=columns["labels"], class_names=names)
+        _set(self, geometry=main, _others=tuple(more))
         _set(self, image_names=image_names, image_sizes=image_sizes, crowd_index=_checked_index(crowd_index))
         _set(self, class_groups=None if class_groups is None else _by_label("class_groups", class_groups))
-        _set(self, is_numbered=is_numbered, is_normalized=is_normalized, subset=tuple(subset))
+        _set(self, _is_numbered=internal.get("_is_numbered", False), subset=tuple(subset))
+        _set(self, _is_normalized=internal.get("_is_normalized", False))
 
     @classmethod
     def from_images(
@@ -383,7 +411,6 @@ class Truths(Shapes):
         box_format: BoxFormat = "xyxy",
         iou_type: IouType | Sequence[IouType] = "bbox",
         class_names: ClassNames | None = None,
-        is_hosted: bool = False,
     ) -> "Truths":
         """Build the columns from one dict per image with `labels` (G,) and the shapes.
 
@@ -401,27 +428,19 @@ class Truths(Shapes):
             box_format: The format of `boxes`.
             iou_type: As in `Detections.from_images`.
             class_names: As in the constructor.
-            is_hosted: As in `Detections.from_images`.
 
         Raises:
             InputError: An image is invalid; the error names the image, the key and the row.
         """
-        ids = None if image_ids is None else read_image_ids(image_ids)
-        keys = TRUTH_KEYS.of_shapes(iou_type, box_format)
-        images = as_dicts(images, TRUTH_KEYS, iou_type, box_format)
-        settings = {"class_names": class_names, "image_names": None if ids is None else ids.image_names}
-        settings |= _box_setting(keys, box_format)
-        truths = build_from_images(cls, images, keys, ids, is_hosted=is_hosted, **settings)
-        coverage = _listed_coverage(images, ids, truths)
-        return truths if coverage is None else replace(truths, coverage=coverage)
+        return truths_of_images(images, image_ids, box_format, iou_type, class_names=class_names)
 
     @classmethod
     def from_padded(
         cls,
         *,
-        box: Array | None = None,
-        label: Array,
-        mask: Array | None = None,
+        boxes: Array | None = None,
+        labels: Array,
+        masks: Array | None = None,
         keypoints: Array | None = None,
         visibility: Array | None = None,
         ignore: Array | None = None,
@@ -432,27 +451,27 @@ class Truths(Shapes):
     ) -> "Truths":
         """Build the columns from a padded batch, without its padding: the rows with a label below 0 (Alg. 4).
 
-        At least one of `box`, `mask` and `keypoints` must be given.
+        At least one of `boxes`, `masks` and `keypoints` must be given.
 
         Args:
-            box: Boxes in `box_format`. Shape (N, G, 4); (N, G, 5) with an angle; (N, G, 8) for corners.
-            label: Class ids; below 0: padding. Shape (N, G).
-            mask: Pixels, booleans or bytes. Shape (N, G, H, W).
+            boxes: Boxes in `box_format`. Shape (N, G, 4); (N, G, 5) with an angle; (N, G, 8) for corners.
+            labels: Class ids; below 0: padding. Shape (N, G).
+            masks: Pixels, booleans or bytes. Shape (N, G, H, W).
             keypoints: x, y and visibility of each point. Shape (N, G, K, 3), or (N, G, K, 2).
             visibility: As in the constructor. Shape (N, G, K).
             ignore: As in the constructor. Shape (N, G).
             area: As in the constructor. Shape (N, G).
             image_ids: As in `from_images`. Length N.
-            box_format: The format of `box`.
+            box_format: The format of `boxes`.
             class_names: As in the constructor.
         """
         ids = None if image_ids is None else read_image_ids(image_ids)
         settings: dict[str, Any] = {"class_names": class_names}
         settings |= {"image_names": None if ids is None else ids.image_names}
-        settings |= {} if box is None else {"box_format": box_format}
-        optional = {"box": box, "mask": mask, "keypoints": keypoints, "visibility": visibility}
+        settings |= {} if boxes is None else {"box_format": box_format}
+        optional = {"boxes": boxes, "masks": masks, "keypoints": keypoints, "visibility": visibility}
         optional |= {"ignore": ignore, "area": area}
-        batch = PaddedBatch.from_columns({"label": label}, optional, row_size(box_format))
+        batch = PaddedBatch.from_columns({"labels": labels}, optional, row_size(box_format))
         return batch.build(cls, ids, **settings)
 
     def kinds(self, protocol: Protocol) -> Array | None:
@@ -474,9 +493,49 @@ class Truths(Shapes):
         return convert(np.where(is_blank & (given == REGULAR), np.uint8(DIFFICULT), given), like=home)
 
     @property
+    def is_numbered(self) -> bool:
+        """Whether the image ids are only indices in a list of names, from a format without ids."""
+        return self._is_numbered
+
+    @property
+    def is_normalized(self) -> bool:
+        """Whether boxes are fractions of the image's width and height; detections must then be fractions, too."""
+        return self._is_normalized
+
+    @property
     def names_by_label(self) -> dict[int, str] | None:
         """The class names as a mapping from labels."""
         return cast(dict[int, str] | None, self.class_names)  # normalized to a dict in __init__
+
+
+def detections_of_images(
+    images: Any, image_ids: Any, box_format: BoxFormat, iou_type: Any, *, invalid: Invalid, as_numpy: bool = False
+) -> Detections:
+    """Build the columns as `Detections.from_images` does. `as_numpy`: convert arrays in host memory to NumPy."""
+    keys = DETECTION_KEYS.of_shapes(iou_type, box_format)
+    images = as_dicts(images, DETECTION_KEYS, iou_type, box_format)
+    settings = {"as_numpy": as_numpy, **_box_setting(keys, box_format)}
+    return build_from_images(detections_maker(invalid), images, keys, image_ids, **settings)
+
+
+def truths_of_images(
+    images: Any,
+    image_ids: Any,
+    box_format: BoxFormat,
+    iou_type: Any,
+    *,
+    class_names: ClassNames | None = None,
+    as_numpy: bool = False,
+) -> Truths:
+    """Build the columns as `Truths.from_images` does. `as_numpy`: convert arrays in host memory to NumPy."""
+    ids = None if image_ids is None else read_image_ids(image_ids)
+    keys = TRUTH_KEYS.of_shapes(iou_type, box_format)
+    images = as_dicts(images, TRUTH_KEYS, iou_type, box_format)
+    settings = {"class_names": class_names, "image_names": None if ids is None else ids.image_names}
+    settings |= _box_setting(keys, box_format)
+    truths = build_from_images(Truths, images, keys, ids, as_numpy=as_numpy, **settings)
+    coverage = _listed_coverage(images, ids, truths)
+    return truths if coverage is None else replace(truths, coverage=coverage)
 
 
 def _listed_coverage(images: Sequence[Mapping[str, Any]], image_ids: Any, truths: Truths) -> Coverage | None:
@@ -485,11 +544,11 @@ def _listed_coverage(images: Sequence[Mapping[str, Any]], image_ids: Any, truths
     if negative is None and not_exhaustive is None:
         return None
     if negative is None:
-        raise InputError(f"images[0] must have the key {COVERAGE_KEYS[0]!r}, since it has {COVERAGE_KEYS[1]!r}")
+        raise ImageError(0, f" must have the key {COVERAGE_KEYS[0]!r}, since it has {COVERAGE_KEYS[1]!r}")
     ids = np.arange(len(images)) if image_ids is None else different_ids(image_ids, len(images))
     no_pairs = np.zeros(0, np.int64), np.zeros(0, np.int64)
     pairs = [(ids[index], label) for index, label in (negative, not_exhaustive or no_pairs)]
-    annotated = host_ids(truths.image), host_ids(truths.label)
+    annotated = host_ids(truths.image_ids), host_ids(truths.labels)
     return Coverage.from_lists(negative=pairs[0], not_exhaustive=pairs[1], annotated=annotated)
 
 
@@ -524,9 +583,9 @@ def coverage_codes(detections: Detections, truths: Truths, protocol: Protocol) -
     Unless `Protocol.empty` is "keep", detections without area are not covered. If limits are over the dataset,
     detections that are not covered are ignored instead: they are dropped after the limits were applied.
 
-    >>> detections = Detections(image=[0, 0, 0], label=[1, 2, 3], score=[0.9, 0.8, 0.7], box=[[0, 0, 9, 9]] * 3)
-    >>> coverage = Coverage(image=[0, 0], label=[1, 2], is_exhaustive=[True, False])
-    >>> truths = Truths(image=[], label=[], box=[], coverage=coverage)
+    >>> detections = Detections(image_ids=[0, 0, 0], labels=[1, 2, 3], scores=[0.9, 0.8, 0.7], boxes=[[0, 0, 9, 9]] * 3)
+    >>> coverage = Coverage(image_ids=[0, 0], labels=[1, 2], is_exhaustive=[True, False])
+    >>> truths = Truths(image_ids=[], labels=[], boxes=[], coverage=coverage)
     >>> coverage_codes(detections, truths, Protocol.named("lvis")).tolist()
     [0, 1, 2]
     """
@@ -542,13 +601,13 @@ def coverage_codes(detections: Detections, truths: Truths, protocol: Protocol) -
 def _codes_by_class(detections: Detections, truths: Truths) -> NDArray[np.uint8] | None:
     if truths.coverage is None:
         return None
-    own, annotated = ((host_ids(side.image), host_ids(side.label)) for side in (detections, truths))
+    own, annotated = ((host_ids(side.image_ids), host_ids(side.labels)) for side in (detections, truths))
     return truths.coverage.codes(own, annotated)
 
 
 def classes_of(detections: Detections, truths: Truths) -> NDArray[np.int64]:
     """All labels of truths, detections and class names, ascending. Shape (K,)."""
-    seen = [_compiled.distinct(compact(host_ids(side.label))) for side in (truths, detections)]
+    seen = [_compiled.distinct(compact(host_ids(side.labels))) for side in (truths, detections)]
     named = np.array(list(truths.names_by_label or ()), np.int64)
     classes: NDArray[np.int64] = _compiled.distinct(np.concatenate([*seen, named]))
     return classes
@@ -575,8 +634,8 @@ def host_areas(columns: "Detections | Truths", protocol: Protocol) -> NDArray[An
 
 def pooled(columns: Columns) -> Columns:
     """Relabel all rows as one class, sorted by the original label, which breaks ties as in COCO."""
-    order = pooled_order(to_numpy(columns.label))
-    one_class: dict[str, Any] = {"label": np.full(order.size, POOLED)}
+    order = pooled_order(to_numpy(columns.labels))
+    one_class: dict[str, Any] = {"labels": np.full(order.size, POOLED)}
     if isinstance(columns, Truths):
         if columns.coverage is not None:
             raise InputError("`coverage` is by class, and a class-agnostic protocol has none: set one of them only")
@@ -597,33 +656,51 @@ def take(columns: Columns, is_kept: NDArray[np.bool_]) -> Columns:
 def _rows(columns: Detections | Truths, rows: NDArray[Any]) -> dict[str, Any]:
     """Selected rows of all columns, by name; ids are in host memory."""
     names = [
-        name for name in ("score", "ignore", "kind", "truncated", "area") if getattr(columns, name, None) is not None
+        name for name in ("scores", "ignore", "kind", "truncated", "area") if getattr(columns, name, None) is not None
     ]
-    ids = {name: host_ids(getattr(columns, name))[rows] for name in ("image", "label")}
+    ids = {name: host_ids(getattr(columns, name))[rows] for name in ("image_ids", "labels")}
     more = {name: take_rows(getattr(columns, name), rows) for name in names}
     shapes = [each.take(rows) for each in columns.geometries]
-    return {**ids, **more, "geometry": shapes[0], "others": shapes[1:]}
+    return {**ids, **more, "geometry": shapes[0], "_others": shapes[1:]}
+
+
+def _given(geometry: Any, internal: Mapping[str, Any]) -> tuple[Geometry | None, Sequence[Geometry]]:
+    """The main geometry and the others, from one or several."""
+    if isinstance(geometry, list | tuple) and geometry:
+        return geometry[0], geometry[1:]
+    return geometry, internal.get("_others", ())
+
+
+def with_geometries(columns: Columns, *geometries: Geometry) -> Columns:
+    """Replace the geometries; the first is the main one."""
+    return replace(columns, geometry=geometries[0], _others=geometries[1:])
+
+
+def check_keywords(owner: str, given: Mapping[str, Any], known: type) -> None:
+    """Raise `TypeError`, as Python does, for a keyword argument that is not known."""
+    for name in given.keys() - known.__annotations__.keys():
+        raise TypeError(f"{owner}.__init__() got an unexpected keyword argument {name!r}")
 
 
 def _box_setting(keys: Keys, box_format: BoxFormat) -> dict[str, Any]:
     """The setting `box_format`, if the keys have boxes."""
-    return {"box_format": box_format} if "box" in keys.columns.values() else {}
+    return {"box_format": box_format} if "boxes" in keys.columns.values() else {}
 
 
 def take_images(columns: Columns, images: Sequence[int]) -> Columns:
-    """Select the rows of some images; `invalid_image` keeps only these images, too."""
-    kept = take(columns, np.isin(host_ids(columns.image), images))
-    if isinstance(kept, Detections) and kept.invalid_image is not None:
-        return replace(kept, invalid_image=kept.invalid_image[np.isin(kept.invalid_image, images)])
+    """Select the rows of some images; `invalid_image_ids` keeps only these images, too."""
+    kept = take(columns, np.isin(host_ids(columns.image_ids), images))
+    if isinstance(kept, Detections) and kept.invalid_image_ids is not None:
+        return replace(kept, _invalid_image_ids=kept.invalid_image_ids[np.isin(kept.invalid_image_ids, images)])
     return kept
 
 
 def select_images(columns: Columns, indices: Sequence[int], ids: Sequence[int]) -> Columns:
     """Select some images of a batch by index, and replace the indices by their ids."""
     kept, number = take_images(columns, indices), np.asarray(ids, np.int64)
-    if isinstance(kept, Detections) and kept.invalid_image is not None:
-        kept = replace(kept, invalid_image=number[kept.invalid_image])
-    return replace(kept, image=number[host_ids(kept.image)])
+    if isinstance(kept, Detections) and kept.invalid_image_ids is not None:
+        kept = replace(kept, _invalid_image_ids=number[kept.invalid_image_ids])
+    return replace(kept, image_ids=number[host_ids(kept.image_ids)])
 
 
 def check_labels_are_named(label: Array, class_names: Mapping[int, str]) -> None:
@@ -634,7 +711,7 @@ def check_labels_are_named(label: Array, class_names: Mapping[int, str]) -> None
         known = ", ".join(map(str, sorted(class_names)[:10])) + (", …" if len(class_names) > 10 else "")
         is_from_1 = unnamed == [len(class_names)] and 0 in class_names and 0 not in seen
         hint = "; labels that count from 1 need class_names={1: …}, or a name for 0 in front" if is_from_1 else ""
-        raise InputError(f"`label` must be one of those in `class_names` ({known}); got {unnamed[0]}{hint}")
+        raise InputError(f"`labels` must be one of those in `class_names` ({known}); got {unnamed[0]}{hint}")
 
 
 def _check_areas(area: Array | None) -> None:
@@ -667,9 +744,9 @@ def _class_names(names: ClassNames) -> dict[int, str]:
 def _by_label(argument: str, names: Any) -> dict[int, str]:
     if not isinstance(names, Mapping):
         raise InputError(f"`{argument}` must be a mapping of labels to names; got {names!r}")
-    plain = {}
+    by_label = {}
     for label, name in names.items():
         if isinstance(label, bool) or not isinstance(label, int | np.integer):
             raise InputError(f"`{argument}` must have integer keys; got {label!r}")
-        plain[int(label)] = str(name)
-    return plain
+        by_label[int(label)] = str(name)
+    return by_label

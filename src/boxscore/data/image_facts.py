@@ -69,10 +69,15 @@ class ImageFacts:
 
     def completed(self, truths: Truths, *, has_lists: bool = False) -> Truths:
         """Add the facts to the truths of the images. `has_lists`: tables have lists, even if these images have none."""
-        listed = np.union1d(self.image, host_ids(truths.image)).tolist() if self.image.size else []
+        listed = np.union1d(self.image, host_ids(truths.image_ids)).tolist() if self.image.size else []
         is_sized = ~np.isnan(self.width) & ~np.isnan(self.height)
         sizes = zip(self.width[is_sized].tolist(), self.height[is_sized].tolist(), strict=True)
-        known = dict(zip(self.image[is_sized].tolist(), ((int(w), int(h)) for w, h in sizes), strict=True))
+        known: dict[int, tuple[int, int]] = {}
+        for image, size in zip(self.image[is_sized].tolist(), sizes, strict=True):
+            width, height = known.setdefault(image, (int(size[0]), int(size[1])))
+            if (width, height) != size:
+                both = f"{width} x {height} and {size[0]:g} x {size[1]:g}"
+                raise InputError(f"`{SIZES[0]}` and `{SIZES[1]}` of image {image} must be one size; got {both}")
         return replace(
             truths,
             image_names=truths.image_names or {image: str(image) for image in listed} or None,
@@ -91,11 +96,11 @@ class ImageFacts:
 
     def _coverage(self, truths: Truths, has_lists: bool) -> Coverage | None:
         if self.list_image is None or self.list_label is None or self.is_negative is None:
-            return Coverage(image=[], label=[]) if has_lists else truths.coverage
+            return Coverage(image_ids=[], labels=[]) if has_lists else truths.coverage
         negative, not_exhaustive = (
             (self.list_image[rows], self.list_label[rows]) for rows in (self.is_negative, ~self.is_negative)
         )
-        annotated = host_ids(truths.image), host_ids(truths.label)
+        annotated = host_ids(truths.image_ids), host_ids(truths.labels)
         return Coverage.from_lists(negative=negative, not_exhaustive=not_exhaustive, annotated=annotated)
 
 

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from boxscore._support.exceptions import InputError
 from boxscore.arrays import is_array, to_numpy
-from boxscore.data.validation import check_is_plain, shape_of
+from boxscore.data.validation import ImageError, check_is_dense, shape_of
 
 
 class ImageIds(NamedTuple):
@@ -45,19 +45,19 @@ def read_image_ids(values: Any, name: str = "image_ids") -> ImageIds:
     given = values if type(values) is list else _listed_ids(values, name)
     if {*map(type, given)} == {int} and min(given) >= -(2**63) and max(given) < 2**63:
         return ImageIds(given, {})
-    plain: list[int | str] = []
+    ids: list[int | str] = []
     for index, image in enumerate(given):
         try:
-            plain.append(_plain_image_id(image))
+            ids.append(_python_image_id(image))
         except InputError as error:
-            raise InputError(f"{name}[{index}]: {error}") from None
-    names = {hash_name(image): image for image in plain if isinstance(image, str)}
-    return ImageIds([hash_name(image) if isinstance(image, str) else image for image in plain], names)
+            raise ImageError(index, f": {error}", name) from None
+    names = {hash_name(image): image for image in ids if isinstance(image, str)}
+    return ImageIds([hash_name(image) if isinstance(image, str) else image for image in ids], names)
 
 
 def _listed_ids(values: Any, name: str) -> list[Any]:
     if is_array(values) and len(values.shape) == 1:
-        check_is_plain(name, values)
+        check_is_dense(name, values)
         return list(to_numpy(values).tolist())
     if is_array(values) or isinstance(values, str | bytes | Mapping) or not hasattr(values, "__iter__"):
         came = f"{type(values).__name__} of shape {shape_of(values)}" if is_array(values) else repr(values)
@@ -69,7 +69,7 @@ def image_ids_of(targets: Sequence[Any], reason: str) -> ImageIds:
     """Read the ids under `image_id` of all targets. `reason`: why each must have one, for errors."""
     for index, target in enumerate(targets):
         if not isinstance(target, Mapping) or "image_id" not in target:
-            raise InputError(f"images[{index}] must have the key 'image_id', {reason}")
+            raise ImageError(index, f" must have the key 'image_id', {reason}")
     return read_image_ids([target["image_id"] for target in targets], "images")
 
 
@@ -84,10 +84,10 @@ def hash_name(name: str) -> int:
     return int.from_bytes(blake2b(name.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "little") >> 1
 
 
-def _plain_image_id(image: Any) -> int | str:
+def _python_image_id(image: Any) -> int | str:
     """Read an id from a number, a name, the bytes of a name (as in TensorFlow), or an array with one of them.
 
-    >>> _plain_image_id(np.array([7])), _plain_image_id(b"a.jpg")
+    >>> _python_image_id(np.array([7])), _python_image_id(b"a.jpg")
     (7, 'a.jpg')
     """
     if isinstance(image, str):
@@ -97,10 +97,10 @@ def _plain_image_id(image: Any) -> int | str:
     if type(image) is int and -(2**63) <= image < 2**63:
         return image
     if is_array(image):
-        check_is_plain("image_id", image)
+        check_is_dense("image_id", image)
     value = to_numpy(image) if is_array(image) else np.asarray(image)
     if is_array(image) and value.size == 1 and isinstance(value.reshape(-1)[0], str | bytes):
-        return _plain_image_id(value.reshape(-1)[0])
+        return _python_image_id(value.reshape(-1)[0])
     if value.size != 1 or value.dtype.kind not in "iu":
         came = f"{value.dtype} of shape {value.shape}" if is_array(image) else repr(image)
         raise InputError(f"an image id must be an integer of 64 bits or a name; got {came}")

@@ -13,6 +13,8 @@ from boxscore._support.exceptions import InputError
 from boxscore.arrays import int_dtype, namespace
 from boxscore.data.batch_keys import Keys
 from boxscore.data.geometry.masks import Masks
+from boxscore.data.shapes import Shapes
+from boxscore.data.validation import ImageError
 
 Reader = Callable[[Any, Keys, str], dict[str, Any]]
 """Makes the dict of an object, from the object, the keys and the box format."""
@@ -40,7 +42,7 @@ def as_dicts(images: Any, keys: Keys, iou_type: str | Sequence[str], box_format:
         try:
             made.append(image if read is None else read(image, keys.of_shapes(iou_type, box_format), box_format))
         except InputError as error:
-            raise InputError(f"images[{index}] {error}") from None
+            raise ImageError(index, f" {error}") from None
     return made
 
 
@@ -50,7 +52,7 @@ def is_image_object(value: Any) -> bool:
 
 
 def _reader_of(image: Any) -> Reader | None:
-    if isinstance(image, Mapping):
+    if isinstance(image, Mapping | Shapes):
         return None
     return next((read for names, read in _READERS if all(hasattr(image, name) for name in names)), None)
 

@@ -19,6 +19,7 @@ from boxscore.data.dataset import (
     host_ids,
     host_scores,
     take,
+    with_geometries,
 )
 from boxscore.protocol.protocol import GROUP, Protocol
 
@@ -47,7 +48,7 @@ def prepare_rows(detections: Detections, truths: Truths, protocol: Protocol) -> 
     _check_groups(truths, protocol)
     if (is_kept := kept_detections(detections, protocol)) is not None:
         detections, row = take(detections, is_kept), np.flatnonzero(is_kept)
-    if protocol.is_plain and truths.coverage is None:
+    if not protocol.needs and truths.coverage is None:
         return Prepared(detections, truths, row, truth_row)
     if protocol.ignored == "absent":
         is_kept = ~_is_ignored(truths)
@@ -77,7 +78,7 @@ def kept_detections(detections: Detections, protocol: Protocol) -> NDArray[np.bo
     is_kept = None if is_blank is None else ~is_blank
     if protocol.min_score is None:
         return is_kept
-    is_scored: NDArray[np.bool_] = host_scores(detections.score) >= protocol.min_score
+    is_scored: NDArray[np.bool_] = host_scores(detections.scores) >= protocol.min_score
     return is_scored if is_kept is None else is_kept & is_scored
 
 
@@ -89,7 +90,7 @@ def shaped_by(columns: Columns, iou_type: str) -> Columns:
         raise InputError(
             f"`iou_type` {iou_type!r} needs other shapes; these {name} have {columns.shape_names()} ({known})"
         )
-    return columns if columns.geometries == (found,) else replace(columns, geometry=found, others=())
+    return columns if columns.geometries == (found,) else with_geometries(columns, found)
 
 
 def common_iou_type(detections: Detections, truths: Truths) -> str | None:
@@ -133,7 +134,7 @@ def _clipped(columns: Columns, sizes: Mapping[int, tuple[int, int]] | None, prot
     """Clip the shapes to their images."""
     if len(columns) == 0:
         return columns
-    images, index = np.unique(host_ids(columns.image), return_inverse=True)
+    images, index = np.unique(host_ids(columns.image_ids), return_inverse=True)
     known = sizes or {}
     if unknown := [image for image in images.tolist() if image not in known]:
         raise InputError(
@@ -153,7 +154,7 @@ def _ranged_by(columns: Columns, values: Mapping[int, float] | None, protocol: P
             f"`crowd_index` must be given for the truths, `crowdIndex` of images in COCO's files: protocol"
             f" {protocol.name} has ranges of it; got none"
         )
-    images, index = np.unique(host_ids(columns.image), return_inverse=True)
+    images, index = np.unique(host_ids(columns.image_ids), return_inverse=True)
     if unknown := [image for image in images.tolist() if image not in values]:
         raise InputError(f"`crowd_index` must have every image; got none for image {unknown[0]}")
     column = np.array([float(values[image]) for image in images.tolist()])[index]

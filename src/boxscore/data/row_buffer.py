@@ -33,7 +33,7 @@ class BufferSettings(NamedTuple):
         """Whether batches are matched without preparation: upright boxes, and a protocol that needs none."""
         protocol = self.protocol
         is_of_boxes = protocol.iou_type == "bbox" and not is_oriented(self.box_format)
-        return is_of_boxes and protocol.is_plain and not protocol.class_agnostic and not protocol.class_groups
+        return is_of_boxes and not protocol.needs and not protocol.class_agnostic and not protocol.class_groups
 
 
 class RowBuffer:

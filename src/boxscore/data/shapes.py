@@ -1,6 +1,6 @@
 """The base class of detections and truths: one shape per row, of one geometry or several."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -12,6 +12,7 @@ from boxscore.data.geometry import Geometry
 from boxscore.data.geometry.box_formats import BoxFormat, check_box_format, is_oriented
 from boxscore.data.geometry.boxes import Boxes
 from boxscore.data.geometry.keypoints import Keypoints
+from boxscore.data.geometry.kinds import GEOMETRIES
 from boxscore.data.geometry.masks import Masks
 from boxscore.data.geometry.oriented_boxes import OrientedBoxes
 
@@ -22,24 +23,24 @@ class Shapes:
     """The base class of detections and truths: images, labels, and one shape per row, of one or more geometries."""
 
     __slots__ = ()
-    image: Array
-    label: Array
+    image_ids: Array
+    labels: Array
     geometry: Geometry
-    others: tuple[Geometry, ...]
+    _others: tuple[Geometry, ...]
     area: Array | None
 
     @property
-    def box(self) -> Array:
+    def boxes(self) -> Array:
         """Upright boxes in `box_format`. Shape (N, 4)."""
-        return self._boxes.box
+        return self._boxes.boxes
 
     @property
     def box_format(self) -> BoxFormat:
-        """The format of `box`."""
+        """The format of `boxes`."""
         return self._boxes.box_format
 
     @property
-    def mask(self) -> Masks:
+    def masks(self) -> Masks:
         """Masks. Length N."""
         return self._of_kind(Masks)
 
@@ -57,7 +58,7 @@ class Shapes:
     def written_boxes(self) -> tuple[Array, BoxFormat]:
         """Upright or oriented boxes as given, and their format."""
         found = next((each for each in self.geometries if isinstance(each, Boxes | OrientedBoxes)), None) or self._boxes
-        return found.box, found.box_format
+        return found.boxes, found.box_format
 
     @property
     def _boxes(self) -> Boxes:
@@ -66,7 +67,7 @@ class Shapes:
     @property
     def geometries(self) -> tuple[Geometry, ...]:
         """All geometries of the rows, the main one first."""
-        return self.geometry, *self.others
+        return self.geometry, *self._others
 
     def _of_kind(self, kind: type[Kind]) -> Kind:
         found = next((each for each in self.geometries if isinstance(each, kind)), None)
@@ -87,56 +88,61 @@ class Shapes:
 
     def __repr__(self) -> str:
         shapes = text.count(len(self), self.geometry.name, self.shape_names())
-        images = text.count(np.unique(to_numpy(self.image)).size, "image")
+        images = text.count(np.unique(to_numpy(self.image_ids)).size, "image")
         return f"{type(self).__name__}({shapes} in {images}, {library(self.geometry.arrays[0])})"
 
 
 def geometries_of(
-    geometry: Geometry | None,
-    others: Sequence[Geometry],
-    written: Mapping[str, Any],
-    of_side: Callable[[Keypoints], Keypoints],
+    geometry: Geometry | None, others: Sequence[Geometry], written: Mapping[str, Any], *, is_truth: bool, area: Any
 ) -> list[Geometry]:
     """Build the geometries from the arguments of a constructor, the main one first.
 
     Args:
         geometry: The main geometry, if given as such.
         others: Other geometries of the same rows.
-        written: The arguments `box`, `box_format`, `mask` and `keypoints`.
-        of_side: `Keypoints.of_detections` or `Keypoints.of_truths`.
+        written: The arguments by the keys of geometries, and `box_format`; None: not given.
+        is_truth: Whether the rows are truths.
+        area: The areas of the rows, or None.
     """
-    for name, each in (("geometry", geometry), *(("others", other) for other in others)):
+    for name, each in (("geometry", geometry), *(("geometry", other) for other in others)):
         if each is not None and not isinstance(each, Geometry):
             raise InputError(f"`{name}` must be a boxscore.data.geometry.Geometry; got {type(each).__name__}")
+    given = {name: value for name, value in written.items() if value is not None}
+    _check_arguments(given, is_truth=is_truth)
     made: list[Geometry] = []
     if geometry is not None:
         made.append(geometry)
-        for name, value in written.items():
-            if value is not None:
-                raise InputError(f"`geometry` and `{name}` must not both be given; boxes are `geometry=Boxes(box=…)`")
-    if written["box"] is not None:
-        made.append(boxes_of(written["box"], written["box_format"] or "xyxy"))
-    if written["mask"] is not None:
-        made.append(Masks.of(written["mask"]))
-    if written["keypoints"] is not None:
-        made.append(written["keypoints"])
+        for name in given:
+            raise InputError(f"`geometry` and `{name}` must not both be given; boxes are `geometry=Boxes(boxes=…)`")
+    if "boxes" in given:
+        made.append(boxes_of(given["boxes"], given.get("box_format", "xyxy")))
+    shapes = [kind for kind in GEOMETRIES if kind.key in given and not kind.is_box]
+    made += [kind.from_written(given, is_truth=is_truth, area=area) for kind in shapes]
     if not made:
-        raise InputError("`box`, `mask` or `keypoints` must be given; got none of them")
-    return [of_side(each) if isinstance(each, Keypoints) else each for each in (*made, *others)]
+        raise InputError("`boxes`, `masks` or `keypoints` must be given; got none of them")
+    return [each.for_side(is_truth=is_truth) for each in (*made, *others)]
 
 
-def check_has_keypoints(name: str, value: Any, keypoints: Any) -> None:
-    """Raise `InputError` if `value`, which describes keypoints, is given without keypoints."""
-    if value is not None and keypoints is None:
-        raise InputError(f"`{name}` must be given with `keypoints`; got no keypoints")
+def _check_arguments(given: Mapping[str, Any], *, is_truth: bool) -> None:
+    """Raise an error for an argument that no geometry has, or that is given without its shapes."""
+    keys = dict.fromkeys(kind.key for kind in GEOMETRIES)
+    for name in given:
+        if name in keys or name == "box_format":
+            continue
+        kinds = [kind for kind in GEOMETRIES if name in (kind.truth_keys if is_truth else kind.detection_keys)]
+        if not kinds:
+            raise InputError(f"`shapes` must have keys of geometries, {', '.join(keys)}; got {name!r}")
+        if not any(kind.key in given for kind in kinds):
+            key = kinds[0].key
+            raise InputError(f"`{name}` must be given with `{key}`; got no {key}")
 
 
 def boxes_of(box: Array, box_format: BoxFormat) -> Boxes | OrientedBoxes:
     """Make upright or oriented boxes, depending on the format."""
     check_box_format(box_format)
     if is_oriented(box_format):
-        return OrientedBoxes(box=box, box_format=box_format)
-    return Boxes(box=box, box_format=box_format)
+        return OrientedBoxes(boxes=box, box_format=box_format)
+    return Boxes(boxes=box, box_format=box_format)
 
 
 def check_lengths(geometries: Sequence[Geometry], column: Array, name: str) -> None:
@@ -144,4 +150,4 @@ def check_lengths(geometries: Sequence[Geometry], column: Array, name: str) -> N
     for geometry in geometries:
         if len(geometry) != column.shape[0]:
             num = int(column.shape[0])
-            raise InputError(f"`{geometry.name}` must have {num} rows, the number of {name}s; got {len(geometry)}")
+            raise InputError(f"`{geometry.key}` must have {num} rows, the number of {name}; got {len(geometry)}")

@@ -16,7 +16,13 @@ _KINDS = {"bool": "b", "integral": "iu", "real floating": "f"}
 
 
 def checked_columns(
-    whole: Mapping[str, Any], real: Mapping[str, Any], boolean: Mapping[str, Any], *, counted_by: str, home: Array
+    whole: Mapping[str, Any],
+    real: Mapping[str, Any],
+    boolean: Mapping[str, Any],
+    *,
+    counted_by: str,
+    axis: str,
+    home: Array,
 ) -> dict[str, Array]:
     """Validate columns, and return them as arrays by name. Raise `InputError` for the first invalid one.
 
@@ -28,6 +34,7 @@ def checked_columns(
         real: Columns of finite numbers, or None.
         boolean: Columns of flags, or None.
         counted_by: The column that gives the number of rows; it must be given.
+        axis: The letter of the number of rows, for messages.
         home: An array of the library and device to move columns to.
     """
     given = {}
@@ -37,7 +44,7 @@ def checked_columns(
         elif name in (counted_by, *whole):
             raise InputError(f"`{name}` must be given; got None")
     is_numpy = library(home, *given.values()) == "numpy"
-    _check_lengths(given, counted_by)
+    _check_lengths(given, counted_by, axis)
     for name in whole:
         given[name] = as_ids(name, given[name])
     for name in (name for name in boolean if name in given):
@@ -46,19 +53,18 @@ def checked_columns(
         check_real(name, given[name])
         check_finite_rows(name, given[name], "must be finite")
     if not is_numpy:
-        staying = {*whole, "score"}
+        staying = {*whole, "scores"}
         given = {name: column if name in staying else convert(column, like=home) for name, column in given.items()}
     return given
 
 
-def _check_lengths(given: Mapping[str, Array], counted_by: str) -> None:
+def _check_lengths(given: Mapping[str, Array], counted_by: str, axis: str) -> None:
     size = shape_of(given[counted_by])
     if len(size) != 1:
         raise InputError(f"`{counted_by}` must have one dimension; got shape {size}")
-    axis = "G" if counted_by == "label" else "D"
     for name, column in given.items():
         if shape_of(column) != size:
-            rule = f"`{name}` must have shape ({axis},) with {axis} = {size[0]}, the number of {counted_by}s"
+            rule = f"`{name}` must have shape ({axis},) with {axis} = {size[0]}, the number of {counted_by}"
             raise InputError(f"{rule}; got {shape_of(column)}")
 
 
@@ -73,11 +79,24 @@ def is_number(value: Any) -> bool:
 
 def check_finite_rows(name: str, column: Array, rule: str) -> None:
     """Raise `RowError` for the first row with a number that is not finite."""
-    if is_plain(column) and _compiled.are_finite(column):
+    if is_contiguous_float(column) and _compiled.are_finite(column):
         return
     xp = namespace(column)
     is_finite = xp.isfinite(column) if is_kind(column, "real floating") else column == column
     check_rows(name, xp.all(is_finite, axis=-1) if len(column.shape) > 1 else is_finite, rule, column)
+
+
+_HEADINGS = {"image_ids": "image", "labels": "label", "scores": "score", "boxes": "box", "masks": "mask"}
+"""The headings of columns in tables and files, where they differ: a row of a table has one box."""
+
+
+def column_named(heading: str) -> str:
+    """The column with a heading of a table.
+
+    >>> column_named("box"), column_named("area")
+    ('boxes', 'area')
+    """
+    return next((column for column, name in _HEADINGS.items() if name == heading), heading)
 
 
 class RowError(InputError):
@@ -91,17 +110,42 @@ class RowError(InputError):
     """
 
     def __init__(self, column: str, row: int, rule: str, is_valid: NDArray[np.bool_] | None = None) -> None:
-        super().__init__(f"`{column}` row {row} {rule}")
+        super().__init__(f"row {row} {rule}", argument=column)
         self.column, self.row, self.rule, self.is_valid = column, row, rule, is_valid
 
+    @property
+    def heading(self) -> str:
+        """The heading of the column in tables and files."""
+        return _HEADINGS.get(self.column, self.column)
 
-def check_rows(name: str, is_fine: Array, rule: str, column: Array) -> None:
+    def __reduce__(self) -> tuple[type, tuple[Any, ...]]:
+        return RowError, (self.column, self.row, self.rule, self.is_valid)
+
+
+class ImageError(InputError):
+    """An InputError about one image of a list, which `in_argument` of `batches` renames to the user's argument.
+
+    Args:
+        index: The index of the image.
+        text: The message behind the image: " must be a dict; got int", ": `boxes` must have shape (2, 4)".
+        images: The name of the list; "images" stands for any.
+    """
+
+    def __init__(self, index: int, text: str, images: str = "images") -> None:
+        super().__init__(f"{images}[{index}]{text}")
+        self.index, self.text, self.images = index, text, images
+
+    def __reduce__(self) -> tuple[type, tuple[Any, ...]]:
+        return InputError, (str(self),)
+
+
+def check_rows(name: str, is_valid: Array, rule: str, column: Array) -> None:
     """Raise `RowError` for the first row whose flag is False."""
     # Only one flag is copied to the host, unless a row is invalid.
-    if not bool(namespace(is_fine).all(is_fine)):
-        is_valid = to_numpy(is_fine)
-        row = int(np.argmin(is_valid))
-        raise RowError(name, row, f"{rule}; got {to_numpy(column[row]).tolist()}", is_valid)
+    if not bool(namespace(is_valid).all(is_valid)):
+        flags = to_numpy(is_valid)
+        row = int(np.argmin(flags))
+        raise RowError(name, row, f"{rule}; got {to_numpy(column[row]).tolist()}", flags)
 
 
 def as_array(name: str, values: Any) -> Array:
@@ -109,11 +153,11 @@ def as_array(name: str, values: Any) -> Array:
     if type(values) is np.ndarray:
         return values
     if is_array(values):
-        check_is_plain(name, values)
+        check_is_dense(name, values)
         return values
     if isinstance(values, list | tuple) and not {*map(type, values)} <= {int, float, bool, list, tuple}:
         for value in filter(is_array, values):  # NumPy would drop masks, and fail for some tensors of PyTorch
-            check_is_plain(name, value)
+            check_is_dense(name, value)
         values = type(values)(to_numpy(value) if is_array(value) else value for value in values)
     try:
         array = np.asarray(values)
@@ -126,7 +170,7 @@ def as_array(name: str, values: Any) -> Array:
     return array
 
 
-def check_is_plain(name: str, array: Array) -> None:
+def check_is_dense(name: str, array: Array) -> None:
     """Raise `InputError` for a masked array, and for a tensor that is sparse, nested, quantized or without values."""
     if isinstance(array, np.ma.MaskedArray):
         raise InputError(
@@ -180,7 +224,7 @@ def check_real(name: str, column: Array) -> None:
         raise InputError(f"`{name}` must hold real numbers; got {column.dtype}")
 
 
-def is_plain(column: Array) -> bool:
+def is_contiguous_float(column: Array) -> bool:
     """Whether compiled code can read the column directly: contiguous float32 or float64 in host memory."""
     is_numpy = isinstance(column, np.ndarray) and column.dtype in (np.float32, np.float64)
     return is_numpy and column.dtype.isnative and column.flags.c_contiguous and column.flags.aligned

@@ -22,9 +22,7 @@ from boxscore.dropin.store import (
     LazyIndex,
     LazyResults,
     array_to_dicts,
-    complete_boxes,
-    complete_keypoints,
-    complete_masks,
+    complete_results,
     copy_header,
     get_lazy,
     header_index,
@@ -56,7 +54,7 @@ class COCO(LazyIndex):
     """
 
     INDEX = ("anns", "imgToAnns", "catToImgs", "imgs", "cats")
-    QUERIES = ("getAnnIds", "getCatIds", "getImgIds", "loadAnns")
+    QUERIES = ("getAnnIds", "getCatIds", "getImgIds", "loadAnns", "_anns_of")
 
     dataset: Dict
     anns: dict[Any, Dict]
@@ -157,7 +155,7 @@ class COCO(LazyIndex):
         imgIds, catIds = _as_list(imgIds), _as_list(catIds)
         if len(imgIds) == len(catIds) == 0:
             lazy = get_lazy(self)
-            return lazy.image_ids() if isinstance(lazy, LazyDataset) else list(self.imgs)
+            return list(lazy.images if isinstance(lazy, LazyDataset) else self.imgs)
         ids = set(imgIds)
         for row, label in enumerate(catIds):
             with_class = set(self.catToImgs[label])
@@ -263,16 +261,6 @@ def _draw_keypoints(axes: Any, ann: dict[str, Any], skeleton: Any, color: Any) -
         )
 
 
-def get_snapshot(coco: Any) -> AnnotationSnapshot | None:
-    """The snapshot of a dataset; None once its index was read or set, or if a subclass overrides queries."""
-    state = getattr(coco, "__dict__", {})
-    has_own_queries = any(
-        getattr(type(coco), name, None) is not getattr(COCO, name) for name in (*COCO.QUERIES, "_anns_of")
-    )
-    is_untouched = not any(name in state for name in ("anns", "imgToAnns", *COCO.QUERIES))
-    return state.get("_snapshot") if is_untouched and not has_own_queries else None
-
-
 def load_results(results: COCO, given: LazyResults | list[Dict], dataset: Any) -> None:
     """Fill `results` with the given annotations, which must be of images of `dataset`, without indexing them."""
     columns: Any = given.columns if isinstance(given, LazyResults) else read_columns(given, ("image_id", "category_id"))
@@ -287,8 +275,8 @@ def load_results(results: COCO, given: LazyResults | list[Dict], dataset: Any) -
     if isinstance(given, LazyResults):
         results._set_lazy(given)
         return
-    results.dataset, are_numbered = complete_results(given, copy_header(dataset.dataset))
-    if are_numbered and columns is not None and columns.has_plain_ids:
+    results.dataset, are_numbered = dataset_of_results(given, copy_header(dataset.dataset))
+    if are_numbered and columns is not None and columns.has_int_ids:
         results._next_snapshot = AnnotationSnapshot(
             annotations=list(given),
             image=columns.image,
@@ -317,21 +305,19 @@ def _header(coco: Any) -> LazyDataset | Dict:
     return lazy if isinstance(lazy, LazyDataset) else copy_header(coco.dataset)
 
 
-def complete_results(anns: list[Dict], header: Dict) -> tuple[Dict, bool]:
+def dataset_of_results(anns: list[Dict], header: Dict) -> tuple[Dict, bool]:
     """Make a dataset of captions, boxes, masks or keypoints; return also whether ids are known to be 1, 2, 3, …"""
     first = anns[0]
     dataset = {"info": header["info"], "images": header["images"]}
-    has_boxes = "bbox" in first and first["bbox"] != []
     are_numbered = False
     if "caption" in first:
         with_caption = {ann["image_id"] for ann in anns}
         dataset["images"] = [image for image in dataset["images"] if image["id"] in with_caption]
         for number, ann in enumerate(anns, start=1):
             ann["id"] = number
-    elif has_boxes or "segmentation" in first or "keypoints" in first:
+    elif first.get("bbox", []) != [] or "segmentation" in first or "keypoints" in first:
         dataset["categories"] = header["categories"]
-        complete = complete_boxes if has_boxes else complete_masks if "segmentation" in first else complete_keypoints
-        are_numbered = complete(anns)
+        are_numbered = complete_results(anns)
     return {**dataset, "annotations": anns}, are_numbered
 
 

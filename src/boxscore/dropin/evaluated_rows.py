@@ -1,34 +1,32 @@
-"""The rows of an evaluation: the selected annotations of a dataset and of results, as columns, and their tally.
+"""The rows of an evaluation: the selected annotations of a dataset and of results, as Detections and Truths.
 
-    params, annotations ──► ImageClassIndex ──► EvaluationColumns ──► Detections, Truths ──► prepare, match ──► Tally
+    params, annotations ──► ImageClassIndex ──► EvaluatedRows (Detections, Truths, ids) ──► prepare, match ──► Tally
 
-Columns may hold values that `Detections` and `Truths` refuse: pycocotools has rules for them.
+Values that `Detections` and `Truths` refuse are evaluated image by image, from dicts: pycocotools has rules for them.
 """
 
 import reprlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 import boxscore._compiled as _compiled
 from boxscore._support.exceptions import InputError
-from boxscore._support.lazy import Lazy, LazyField
 from boxscore._support.threads import num_threads
-from boxscore.data.coverage import NOT_COVERED, NOT_EXHAUSTIVE, Coverage, Pairs
-from boxscore.data.dataset import Detections, Truths, pooled_order
+from boxscore.data.coverage import Coverage, Pairs
+from boxscore.data.dataset import Detections, Truths, host_ids, pooled_order
 from boxscore.data.geometry import Geometry
 from boxscore.data.geometry.keypoints import Keypoints
 from boxscore.data.geometry.masks import Masks
 from boxscore.data.preparation import prepare
 from boxscore.data.validation import RowError
-from boxscore.dropin.coco_dataset import get_snapshot
 from boxscore.dropin.params import Params
-from boxscore.dropin.store import LazyDataset, LazyResults, get_lazy, read_columns
+from boxscore.dropin.store import LazyDataset, LazyResults, get_lazy, get_snapshot, read_columns
 from boxscore.engines.native import compiled_engine
 from boxscore.protocol.protocol import Protocol
 from boxscore.protocol.table import PROTOCOLS
@@ -74,91 +72,17 @@ def labelled_keypoints(numbers: Floats, *, area: Floats, box: Floats, num_labell
     )
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class SideColumns:
-    """Truths or detections, one row each. Rows of one image and class are in the order that breaks ties."""
-
-    image: Ints
-    """Indices into the images of the evaluation."""
-    label: Ints
-    """Indices into the classes of the evaluation."""
-    shape: Any
-    """Boxes in xywh, (N, 4); `Masks`; or `Keypoints`."""
-    area: Floats = LazyField()  # type: ignore[assignment]
-    id: NDArray[Any] = LazyField()  # type: ignore[assignment]
-    """Integers, or objects if not all ids are integers."""
-
-    @property
-    def float_id(self) -> Floats:
-        """Ids as floats, as in pycocotools' matrices of matches."""
-        return self.id.astype(np.float64)
-
-    @property
-    def comparable_id(self) -> NDArray[Any]:
-        """Ids as numbers, for comparisons with 0."""
-        return self.float_id if self.id.dtype == object else self.id
-
-
-Side = TypeVar("Side", bound=SideColumns)
-
-
-def take_side(side: Side, row: Ints) -> Side:
-    """Select rows of truths or detections."""
-    if row.size == side.image.size and (row == np.arange(row.size)).all():
-        return side
-    taken: Dict = {}
-    for each in fields(side):
-        value = getattr(side, each.name)
-        if isinstance(value, Geometry):
-            taken[each.name] = value.take(row)
-        elif isinstance(value, list):
-            taken[each.name] = [value[i] for i in row.tolist()]
-        elif value is not None and not isinstance(value, bool):
-            taken[each.name] = value[row]
-    return replace(side, **taken)
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class DetectionColumns(SideColumns):
-    """Detections."""
-
-    score: Floats
-    given_score: list[Any] | None = None
-    """The scores with their given types, if not all are floats."""
-    is_partial: NDArray[np.bool_] | None = None
-    """Whether the class was not annotated exhaustively in the image; None: all were. Shape (D,)."""
-    has_box_areas: bool = False
-    """Whether all areas are known to be the boxes' areas."""
-    is_numbered: bool = False
-    """Whether all ids are known to be above 0."""
-
-    @property
-    def scores(self) -> list[Any]:
-        """The scores with their given types, as pycocotools passes them on."""
-        return self.score.tolist() if self.given_score is None else self.given_score
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class TruthColumns(SideColumns):
-    """Truths."""
-
-    is_crowd: NDArray[np.uint8]
-    is_ignored: NDArray[np.uint8]
-
-
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class EvaluationColumns:
-    """Detections, truths, and the parameters under which they were selected."""
+class Cells:
+    """The images, classes, area ranges, thresholds and limits of an evaluation."""
 
-    detections: DetectionColumns
-    truths: TruthColumns
     images: list[Any]
     classes: list[Any]
     """Ids, or [-1] if the evaluation is class-agnostic."""
     areas: list[Any]
     """Area ranges, as in the parameters."""
     iou_type: str
-    """ "bbox", "segm" or "keypoints"."""
+    """ "bbox", "segm", "boundary" or "keypoints"."""
     sigmas: Any
     """Sigmas of keypoints."""
     bounds: list[tuple[float, float]]
@@ -166,124 +90,129 @@ class EvaluationColumns:
     thresholds: Floats
     limits: list[Any]
     """Detection limits, ascending."""
-    rules: Mapping[str, Any] = field(default_factory=dict)
-    """The fields of the protocol that differ from COCO's."""
-    coverage: Coverage | None = None
-    """The images in which each class was verified; None: all images."""
-    is_strict: bool = False
-    """Whether a row that can't be matched raises an error; if False, pycocotools has a rule for it."""
+
+    @classmethod
+    def of(cls, params: Params) -> "Cells":
+        """Copy the parameters."""
+        return cls(
+            images=list(params.imgIds),
+            classes=list(params.catIds) if params.useCats else [-1],
+            areas=list(params.areaRng),
+            iou_type="keypoints" if params.iouType.startswith("keypoints") else params.iouType,
+            sigmas=getattr(params, "kpt_oks_sigmas", ()),
+            bounds=[(float(low), float(high)) for low, high in params.areaRng],
+            thresholds=np.array(params.iouThrs, np.float64),
+            limits=list(params.maxDets),
+        )
 
     @property
     def num_entries(self) -> int:
         """The number of entries of `evalImgs`."""
         return len(self.classes) * len(self.areas) * len(self.images)
 
-    def tally(self) -> Tally | None:
-        """Match with boxscore's engine; return None for inputs that pycocotools treats differently."""
-        detections, truths = self.detections, self.truths
-        if not (self.num_entries and self.limits):
-            return None
+    def is_alike(self, other: "Cells") -> bool:
+        """Whether all but the images are equal."""
+        return (
+            (self.iou_type, self.classes, self.bounds, self.limits)
+            == (other.iou_type, other.classes, other.bounds, other.limits)
+            and np.array_equal(self.thresholds, other.thresholds)
+            and np.array_equal(self.sigmas, other.sigmas)
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class EvaluatedRows:
+    """Detections and truths, and the cells for which they were selected.
+
+    Images and labels are indices into the images and classes of the cells. Rows of one image and class are in the order
+    that breaks ties.
+    """
+
+    cells: Cells
+    detections: Detections
+    truths: Truths
+    id: NDArray[Any]
+    """Ids of detections: integers, or objects if not all are integers. Shape (D,)."""
+    truth_id: NDArray[Any]
+    """Ids of truths, likewise. Shape (G,)."""
+    given_score: list[Any] | None = None
+    """The scores with their given types, if not all are floats."""
+    rules: Mapping[str, Any] = field(default_factory=dict)
+    """The fields of the protocol that differ from COCO's."""
+
+    @property
+    def scores(self) -> list[Any]:
+        """The scores with their given types, as pycocotools passes them on."""
+        return self.detections.scores.tolist() if self.given_score is None else self.given_score
+
+    def tally(self, *, is_traced: bool = False) -> Tally | None:
+        """Match with boxscore's engine; return None for parameters and ids that pycocotools treats differently."""
+        cells = self.cells
         # as in COCO: the id 0 means no match, so a truth or a detection with this id is never matched
-        if (truths.comparable_id == 0).any() or not (detections.is_numbered or (detections.comparable_id > 0).all()):
+        if not (cells.num_entries and cells.limits):
+            return None
+        if not (comparable(self.id) > 0).all() or (comparable(self.truth_id) == 0).any():
             return None
         try:
             protocol = self.protocol(
-                thresholds=self.thresholds,
-                areas=[(f"area {a}", low, high) for a, (low, high) in enumerate(self.bounds)],
-                limits=self.limits,
+                thresholds=cells.thresholds,
+                areas=[(f"area {a}", low, high) for a, (low, high) in enumerate(cells.bounds)],
+                limits=cells.limits,
             )
         except (InputError, TypeError, ValueError):
             return None  # values that no protocol accepts, such as thresholds that don't ascend
-        is_pose = isinstance(truths.shape, Keypoints)
-        if protocol.ignored == "crowd" and not is_pose and (truths.is_crowd != truths.is_ignored).any():
-            return None
-        try:
-            sides = prepare(*self.sides(protocol), protocol)
-        except (InputError, TypeError, ValueError):
-            if self.is_strict:
-                raise
-            return None
-        return compiled_engine.match(*sides, protocol, num_threads(None))
-
-    def sides(self, protocol: Protocol) -> tuple[Detections, Truths]:
-        """Build the inputs of `prepare`. Errors name the result or the annotation."""
-        detections, truths = self.detections, self.truths
-        with _named_rows("result", detections):
-            columns = Detections(
-                image=detections.image,
-                label=detections.label,
-                score=detections.score,
-                area=self.own_area(),
-                **_shape_of(detections),
-            )
-        with _named_rows("annotation", truths):
-            truth_columns = Truths(
-                image=truths.image,
-                label=truths.label,
-                **_shape_of(truths),
-                area=truths.area,
-                ignore=truths.is_crowd if protocol.ignored == "crowd" else truths.is_ignored,
-                class_names=[str(each) for each in self.classes],
-                coverage=self.coverage,
-            )
-        return columns, truth_columns
+        sides = prepare(self.detections, self.truths, protocol)
+        return compiled_engine.match(*sides, protocol, num_threads(None), is_traced)
 
     def protocol(self, **changes: Any) -> Protocol:
         """COCO's protocol with these changes and the client's rules."""
         changes = {**changes, **self.rules}
-        if self.iou_type == "keypoints":
-            return oks_protocol(self.sigmas, **changes)
-        return PROTOCOLS["coco"].replace(iou_type=self.iou_type, **changes)
+        if self.cells.iou_type == "keypoints":
+            return oks_protocol(self.cells.sigmas, **changes)
+        return PROTOCOLS["coco"].replace(iou_type=self.cells.iou_type, **changes)
 
-    def own_area(self) -> Floats | None:
-        """The areas of detections; None if they equal the areas of the shapes."""
-        side = self.detections
-        if isinstance(side.shape, Keypoints):
-            return side.area
-        if isinstance(side.shape, Masks):
-            own = side.shape.runs.area
-        elif side.has_box_areas:
-            return None
-        else:
-            own = side.shape[:, 2] * side.shape[:, 3]
-        return None if np.array_equal(side.area, own) else side.area
-
-    @property
-    def has_joined_runs(self) -> bool:
-        """Whether masks of both sides have a run of zero pixels, where pycocotools stops comparing them."""
-        shapes = self.detections.shape, self.truths.shape
-        return all(isinstance(shape, Masks) and shape.runs.has_joined_runs for shape in shapes)
-
-    def looked_for(self, *, negative: Pairs, not_exhaustive: Pairs) -> "EvaluationColumns":
-        """Drop detections of classes that were not verified in their images.
+    def with_coverage(self, *, negative: Pairs, not_exhaustive: Pairs) -> "EvaluatedRows":
+        """Count classes only in images in which they were verified.
 
         Args:
             negative: Indices of images and classes: the class was verified to be absent from the image.
             not_exhaustive: Indices of images and classes: some objects of the class have no truth in the image.
         """
-        own, annotated = ((side.image, side.label) for side in (self.detections, self.truths))
+        annotated = host_ids(self.truths.image_ids), host_ids(self.truths.labels)
         coverage = Coverage.from_lists(negative=negative, not_exhaustive=not_exhaustive, annotated=annotated)
-        code = coverage.codes(own, annotated)
-        row = np.flatnonzero(code != NOT_COVERED)
-        detections = replace(take_side(self.detections, row), is_partial=code[row] == NOT_EXHAUSTIVE)
-        return replace(self, detections=detections, coverage=coverage, rules={**self.rules, "federated": True})
+        return replace(self, truths=replace(self.truths, coverage=coverage), rules={**self.rules, "federated": True})
+
+
+class RefusedRowError(InputError):
+    """Raised for a value that `Detections` or `Truths` refuse; pycocotools may have a rule for it."""
+
+    __module__ = "boxscore"
 
 
 @contextmanager
-def _named_rows(what: str, side: SideColumns) -> Iterator[None]:
+def _named_rows(what: str, ids: NDArray[Any]) -> Iterator[None]:
     """Make errors about a row name the result or annotation."""
     try:
         yield
     except RowError as error:
-        key = {"box": "bbox", "mask": "segmentation"}.get(error.column, error.column)
-        raise InputError(f"{what} {side.id[error.row]}: `{key}` {error.rule}") from None
+        key = {"boxes": "bbox", "masks": "segmentation", "scores": "score"}.get(error.column, error.column)
+        raise RefusedRowError(f"{what} {ids[error.row]}: `{key}` {error.rule}") from None
 
 
-def _shape_of(side: SideColumns) -> Dict:
-    """The shapes of columns, as keyword arguments of `Detections` and `Truths`."""
-    if isinstance(side.shape, Geometry):
-        return {"geometry": side.shape}
-    return {"box": side.shape, "box_format": "xywh"}
+def shape_of(shape: Any) -> Dict:
+    """A geometry, or boxes in xywh, as keyword arguments of `Detections` and `Truths`."""
+    return {"geometry": shape} if isinstance(shape, Geometry) else {"boxes": shape, "box_format": "xywh"}
+
+
+Columns = TypeVar("Columns", Detections, Truths)
+
+
+class Selected(NamedTuple, Generic[Columns]):
+    """The selected rows of one side."""
+
+    rows: Columns
+    id: NDArray[Any]
+    given_score: list[Any] | None = None
 
 
 def frequency_groups(frequencies: Iterable[tuple[Any, Any]], letters: Sequence[str], rule: str) -> list[list[int]]:
@@ -303,21 +232,36 @@ def frequency_groups(frequencies: Iterable[tuple[Any, Any]], letters: Sequence[s
     return groups
 
 
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class SelectedDicts:
-    """Annotations that are dicts, and the columns that truths and detections share."""
+class SelectedDicts(NamedTuple):
+    """Annotations that are dicts, and the columns of the given keys."""
 
     given: list[Dict]
     row: Rows
     """The rows of `given` that are evaluated."""
     columns: Any
     """The `_compiled.DictColumns` of `given`."""
-    shared: Dict
+    image: Ints
+    label: Ints
+    id: NDArray[Any]
+    masks: Masks | None
 
     @property
     def anns(self) -> list[Dict]:
         """The annotations that are evaluated."""
         return taken(self.given, self.row)
+
+    def column(self, name: str) -> Any:
+        """Select the evaluated rows of a column."""
+        return getattr(self.columns, name)[self.row]
+
+    def shapes(self, geometry: Geometry | None = None) -> Dict:
+        """Images, labels, and the geometry, or else masks or boxes, as arguments of `Detections` and `Truths`."""
+        geometry = self.masks if geometry is None else geometry
+        return {
+            "image_ids": self.image,
+            "labels": self.label,
+            **shape_of(self.column("box") if geometry is None else geometry),
+        }
 
 
 def taken(anns: list[Dict], row: Rows) -> list[Dict]:
@@ -335,6 +279,8 @@ class ImageClassIndex:
         """Default values of keys that an annotation lacks."""
         self.compared = compared
         """The lazy truths, if masks are only compared with truths of the same class; else None."""
+        self.needs_area = False
+        """Whether lazy rows without a positive finite area are skipped, as `LVIS.get_ann_ids` does."""
 
     @classmethod
     def of(cls, params: Params, compared: Any = None) -> "ImageClassIndex":
@@ -363,18 +309,21 @@ class ImageClassIndex:
         return lazy.columns.box
 
     def select_rows(self, lazy: "LazyDataset | LazyResults") -> tuple[Rows, Dict]:
-        """Select the rows of the evaluation's images and classes; return also the columns that both sides share."""
+        """Select the rows of the evaluation's images and classes; return also the ids and shapes of `Detections`."""
         columns, wanted = lazy.columns, self._image_ids.astype(np.int64, copy=False)
         near: Rows = ALL
-        if isinstance(lazy, LazyDataset) and 0 < len(wanted) * 8 < lazy.num_images:
+        if isinstance(lazy, LazyDataset) and 0 < len(wanted) * 8 < len(lazy.images):
             near = lazy.rows_of(wanted)
-        row, image, label = self.select_labels(_compiled.find(columns.image[near], wanted), columns.category[near])
+        image = _compiled.find(columns.image[near], wanted)
+        if self.needs_area:
+            area = columns.areas[near]
+            image = np.where((area > 0) & (area < np.inf), image, -1)
+        row, image, label = self.select_labels(image, columns.category[near])
         row = row if near is ALL else near[row]
         shape = self._shapes(lazy)
         if row is not ALL:
             shape = shape.take(row) if isinstance(shape, Geometry) else shape[row]
-        area, number = Lazy(lambda: columns.area[row]), Lazy(lambda: columns.id[row])
-        return row, {"image": image, "label": label, "shape": shape, "area": area, "id": number}
+        return row, {"image_ids": image, "labels": label, **shape_of(shape)}
 
     def select_labels(self, image: Ints, category: Ints) -> tuple[Rows, Ints, Ints]:
         """Select rows as `select` does, by indices of images; -1 for other images."""
@@ -394,7 +343,7 @@ class ImageClassIndex:
         anns, columns = self._read_dicts(coco, ("image_id", "category_id", "id", *keys))
         if columns is not None:
             row, image, label = self.select(columns.image, columns.category)
-            shared: Dict = {"image": image, "label": label, "id": columns.id[row]}
+            ids = columns.id[row]
         else:
             row, image, label = self._select_any(anns)
             anns, row = taken(anns, row), ALL
@@ -402,12 +351,8 @@ class ImageClassIndex:
             ids = ids_of(anns)
             if columns is None or not are_numbers(ids):
                 return None
-            shared = {"image": image, "label": label, "id": ids}
-        if self.has_masks:
-            shared["shape"] = masks_of(taken(anns, row), coco)
-        elif not self.has_keypoints:
-            shared["shape"] = columns.box[row]
-        return SelectedDicts(given=anns, row=row, columns=columns, shared=shared)
+        masks = masks_of(taken(anns, row), coco) if self.has_masks else None
+        return SelectedDicts(anns, row, columns, image, label, ids, masks)
 
     @property
     def _skips_crowds(self) -> bool:
@@ -510,7 +455,7 @@ def read_masks(anns: Sequence[Dict], images: Mapping[Any, Dict], drawn: list[Any
         raise InputError(f"{where}: `segmentation` {error.rule}") from None
 
 
-def odd_value(anns: Sequence[Dict], keys: Sequence[str], what: str = "annotation") -> str | None:
+def invalid_value(anns: Sequence[Dict], keys: Sequence[str], what: str = "annotation") -> str | None:
     """Describe the first value that columns can't represent, with its annotation; None if all are valid."""
     for ann in anns:
         for key in keys:
@@ -574,20 +519,24 @@ def are_numbers(ids: NDArray[Any]) -> bool:
     return True
 
 
-def select_columns(truths: Any, results: Any, params: Params) -> EvaluationColumns | None:
+def comparable(ids: NDArray[Any]) -> NDArray[Any]:
+    """Ids as numbers, for comparisons with 0."""
+    return ids.astype(np.float64) if ids.dtype == object else ids
+
+
+def select_rows(truths: Any, results: Any, params: Params) -> EvaluatedRows | None:
     """Select the annotations that pycocotools evaluates under these parameters, in its order.
 
     Return None if columns can't represent them: a value is not a number, or an IoU depends on how masks were encoded.
+
+    Raises:
+        RefusedRowError: `Detections` or `Truths` refuse a value.
     """
     index = ImageClassIndex.of(params, compared=get_lazy(truths) if params.useCats else None)
-    detections, truth_side = select_detections(index, results), select_truths(index, truths)
-    if detections is None or truth_side is None:
-        return None
-    columns = columns_under(params, index, detections, truth_side)
-    return None if columns.has_joined_runs else columns
+    return rows_under(params, select_detections(index, results), select_truths(index, truths))
 
 
-def describe_odd(truths: Any, results: Any, params: Params) -> str | None:
+def describe_invalid(truths: Any, results: Any, params: Params) -> str | None:
     """Describe the value for which `select_columns` returns None, with its annotation or result; None if not found."""
     has_keypoints = params.iouType.startswith("keypoints")
     shape = ("keypoints",) if has_keypoints else ("bbox",) if params.iouType == "bbox" else ()
@@ -595,179 +544,146 @@ def describe_odd(truths: Any, results: Any, params: Params) -> str | None:
     defaults = getattr(params, "defaults", {})
     for coco, what, wanted in ((truths, "annotation", keys), (results, "result", (*shape, "area", "score"))):
         anns = load_annotations(coco, params.imgIds, params.catIds, is_pooled=not params.useCats)
-        found = odd_value([{**defaults, **ann} for ann in anns], wanted, what)
+        found = invalid_value([{**defaults, **ann} for ann in anns], wanted, what)
         if found is not None:
             return found
     return None
 
 
-def columns_under(
-    params: Params, index: ImageClassIndex, detections: DetectionColumns, truths: TruthColumns
-) -> EvaluationColumns:
-    """Combine detections and truths that were selected by `index` with the parameters."""
-    return EvaluationColumns(
-        detections=detections,
-        truths=truths,
-        images=index.images,
-        classes=index.classes if params.useCats else [-1],
-        areas=list(params.areaRng),
-        iou_type="keypoints" if index.has_keypoints else params.iouType,
-        sigmas=getattr(params, "kpt_oks_sigmas", ()),
-        bounds=[(float(low), float(high)) for low, high in params.areaRng],
-        thresholds=np.array(params.iouThrs, np.float64),
-        limits=list(params.maxDets),
+def rows_under(
+    params: Params, detections: Selected[Detections] | None, truths: Selected[Truths] | None
+) -> EvaluatedRows | None:
+    """Combine detections and truths that were selected under the parameters.
+
+    As in COCO: the comparison of two masks stops where both have a run of zero pixels. Return None if any could.
+    """
+    if detections is None or truths is None:
+        return None
+    shapes = detections.rows.geometry, truths.rows.geometry
+    if all(isinstance(shape, Masks) and shape.runs.has_joined_runs for shape in shapes):
+        return None
+    return EvaluatedRows(
+        cells=Cells.of(params),
+        detections=detections.rows,
+        truths=truths.rows,
+        id=detections.id,
+        truth_id=truths.id,
+        given_score=detections.given_score,
         rules={"precision_epsilon": getattr(params, "precision_epsilon", Params.precision_epsilon)},
     )
 
 
-def select_detections(index: ImageClassIndex, results: Any) -> DetectionColumns | None:
+def select_detections(index: ImageClassIndex, results: Any) -> Selected[Detections] | None:
     """Select the detections of the evaluation's images and classes; return None if a value is not a number."""
     lazy = index.lazy_columns(results)
-    if lazy is not None and lazy.columns.score is not None:
-        row, shared = index.select_rows(lazy)
-        return DetectionColumns(
-            **shared, score=lazy.columns.score[row], has_box_areas=lazy.columns.has_box_areas, is_numbered=True
-        )
-    selected = index.select_dicts(results, ("area", "score"))
-    if selected is None:
+    if lazy is not None and (score := lazy.columns.score) is not None:
+        row, columns = index.select_rows(lazy)
+        area = None if lazy.columns.area is None and "boxes" in columns else lazy.columns.areas[row]
+        return detections_of(columns, score[row], area, lazy.columns.id[row])
+    found = index.select_dicts(results, ("area", "score"))
+    if found is None:
         return None
-    columns, row, shared = selected.columns, selected.row, selected.shared
-    if index.has_keypoints:
-        shared["shape"] = detected_keypoints(columns.keypoints[row])
-    given = None if columns.has_plain_scores else _odd_scores(selected.anns)
-    return DetectionColumns(**shared, area=columns.area[row], score=columns.score[row], given_score=given)
+    poses = detected_keypoints(found.column("keypoints")) if index.has_keypoints else None
+    given = None if found.columns.has_float_scores else _other_scores(found.anns)
+    return detections_of(found.shapes(poses), found.column("score"), found.column("area"), found.id, given)
 
 
-def _odd_scores(anns: Sequence[Dict]) -> list[Any] | None:
+def detections_of(
+    columns: Dict, score: Floats, area: Floats | None, ids: NDArray[Any], given_score: list[Any] | None = None
+) -> Selected[Detections]:
+    """Make `Detections`; areas that equal the areas of the shapes are dropped. Errors name the result."""
+    shape = columns.get("geometry")
+    if area is not None and not isinstance(shape, Keypoints):
+        own = shape.runs.area if isinstance(shape, Masks) else columns["boxes"][:, 2] * columns["boxes"][:, 3]
+        area = None if np.array_equal(area, own) else area
+    with _named_rows("result", ids):
+        return Selected(Detections(**columns, scores=score, area=area), ids, given_score)
+
+
+def _other_scores(anns: Sequence[Dict]) -> list[Any] | None:
     """Scores with their given types; None if all are floats."""
     given = [ann["score"] for ann in anns]
     return None if all(type(each) is float for each in given) else given
 
 
-def select_truths(index: ImageClassIndex, truths: Any) -> TruthColumns | None:
+def select_truths(index: ImageClassIndex, truths: Any) -> Selected[Truths] | None:
     """Select the truths of the evaluation's images and classes; return None if a value is not a number."""
     lazy = index.lazy_columns(truths)
     if lazy is not None and lazy.columns.is_crowd is not None:
-        row, shared = index.select_rows(lazy)
-        is_crowd = lazy.columns.is_crowd[row]
-        return TruthColumns(**shared, is_crowd=is_crowd, is_ignored=is_crowd | _blank(shared))
-    selected = index.select_dicts(truths, TRUTH_KEYPOINT_KEYS if index.has_keypoints else ("iscrowd", "area"))
-    if selected is None:
+        row, columns = index.select_rows(lazy)
+        return truths_of(index, columns, lazy.columns.is_crowd[row], lazy.columns.areas[row], lazy.columns.id[row])
+    found = index.select_dicts(truths, TRUTH_KEYPOINT_KEYS if index.has_keypoints else ("iscrowd", "area"))
+    if found is None:
         return None
-    columns, row, shared = selected.columns, selected.row, selected.shared
-    is_crowd, area = columns.is_crowd[row], columns.area[row]
+    poses, area = None, found.column("area")
     if index.has_keypoints:
-        shared["shape"] = labelled_keypoints(
-            columns.keypoints[row], area=area, box=columns.box[row], num_labelled=columns.num_keypoints[row]
-        )
-    return TruthColumns(**shared, area=area, is_crowd=is_crowd, is_ignored=is_crowd | _blank(shared))
+        numbers = {"box": found.column("box"), "num_labelled": found.column("num_keypoints")}
+        poses = labelled_keypoints(found.column("keypoints"), area=area, **numbers)
+    return truths_of(index, found.shapes(poses), found.column("is_crowd"), area, found.id)
 
 
-def _blank(shared: Dict) -> Any:
-    """1 for truths without labelled keypoints, which are ignored. Shape (G,); the scalar 0 for other shapes."""
-    shape = shared["shape"]
-    return np.asarray(shape.num_labelled == 0, np.uint8) if isinstance(shape, Keypoints) else np.uint8(0)
+def truths_of(index: ImageClassIndex, columns: Dict, ignore: Any, area: Floats, ids: NDArray[Any]) -> Selected[Truths]:
+    """Make `Truths`. Errors name the annotation."""
+    names = ["all"] if index.is_pooled else [str(each) for each in index.classes]
+    with _named_rows("annotation", ids):
+        return Selected(Truths(**columns, ignore=ignore, area=area, class_names=names), ids)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class EvaluatedBatch:
-    """The columns of some images, and the verdicts on their detections."""
+class EvaluatedPart:
+    """Some images of an evaluation: their rows and tally; or, if rows can't represent them, their entries."""
 
-    columns: EvaluationColumns
-    tally: Tally | None
-    """None for inputs that pycocotools treats differently; `evalImgs` is then made from the columns."""
+    cells: Cells
+    rows: EvaluatedRows | None = None
+    tally: Tally | None = None
+    entries: list[Dict | None] | None = None
+    """The entries of `evalImgs`, if there are no rows."""
+    overlaps: Mapping[tuple[Any, Any], Any] | None = None
+    """`ious`, if there are no rows."""
 
     @classmethod
-    def of(cls, columns: EvaluationColumns) -> "EvaluatedBatch":
-        """Match the columns."""
-        return cls(columns=columns, tally=columns.tally())
+    def of(cls, rows: EvaluatedRows, *, is_traced: bool = False) -> "EvaluatedPart":
+        """Match the rows."""
+        return cls(cells=rows.cells, rows=rows, tally=rows.tally(is_traced=is_traced))
 
 
-def join(batches: Sequence[EvaluatedBatch]) -> EvaluatedBatch:
-    """Join batches, with images in ascending order. Of an image in several batches, the first copy counts."""
-    first = batches[0].columns
-    for batch in batches:
-        if not _is_alike(batch.columns, first):
-            raise InputError("`params` must be the same for all updates of an evaluator; they were changed in between")
-    if len(batches) == 1:
-        return batches[0]
-    every = [image for batch in batches for image in batch.columns.images]
-    images, first_row, rank = np.unique(np.array(every), return_index=True, return_inverse=True)
-    numbers = _Renumbering(batches, rank, np.isin(np.arange(len(every)), first_row))
-    sides = {
-        name: numbers.side([getattr(batch.columns, name) for batch in batches]) for name in ("detections", "truths")
-    }
-    tallies = [batch.tally for batch in batches]
-    known = [tally for tally in tallies if tally is not None]
-    return EvaluatedBatch(
-        columns=replace(first, images=list(images), **sides),
-        tally=numbers.tally(known) if len(known) == len(tallies) else None,
-    )
+class Evaluated(NamedTuple):
+    """An evaluation in one or more parts."""
+
+    cells: Cells
+    parts: Sequence[EvaluatedPart]
+    new_image: Sequence[Ints]
+    """For each part, the index of each of its images among all images; -1 for a copy of an image of an earlier part."""
+    tally: Tally | None
+    """The joined tallies; None if a part has none."""
 
 
-def _is_alike(columns: EvaluationColumns, other: EvaluationColumns) -> bool:
-    return (
-        (columns.iou_type, columns.classes, columns.bounds, columns.limits)
-        == (other.iou_type, other.classes, other.bounds, other.limits)
-        and np.array_equal(columns.thresholds, other.thresholds)
-        and np.array_equal(columns.sigmas, other.sigmas)
-    )
+def join(parts: Sequence[EvaluatedPart]) -> Evaluated:
+    """Join parts, with images in ascending order. Of an image in several parts, the first copy counts.
 
-
-class _Renumbering:
-    """Maps indices of images within batches to indices among all images; -1 for copies.
-
-    batch            0        1        2
+    part             0        1        2
     its images       7  3     5        3  9
-    index in it      0  1     0        0  1
     new index        2  0     1       -1  3
     """
-
-    def __init__(self, batches: Sequence[EvaluatedBatch], rank: Ints, is_first: NDArray[np.bool_]) -> None:
-        self._new = np.where(is_first, rank, -1)
-        sizes = [len(batch.columns.images) for batch in batches]
-        self._start = np.cumsum(sizes) - sizes
-
-    def images(self, columns: Sequence[NDArray[Any]]) -> Ints:
-        """The new indices of the rows of all batches."""
-        start = np.repeat(self._start, [len(column) for column in columns])
-        new: Ints = self._new[np.concatenate(columns).astype(np.int64) + start]
-        return new
-
-    def side(self, sides: Sequence[Side]) -> Side:
-        """Join the truths or the detections of all batches, without copies."""
-        columns: dict[str, Any] = {"image": self.images([side.image for side in sides])}
-        for name in type(sides[0]).__dataclass_fields__:
-            values = [getattr(side, name) for side in sides]
-            if name not in columns:
-                columns[name] = _concatenate(values)
-        everything = replace(sides[0], **columns)
-        return take_side(everything, np.flatnonzero(everything.image >= 0))
-
-    def tally(self, tallies: Sequence[Tally]) -> Tally:
-        """Join the tallies of all batches, without copies."""
-        image, truth_image = (
-            self.images([getattr(each, name) for each in tallies]) for name in ("image", "truth_image")
-        )
-        every = replace(joined(tallies), image=narrowest(image), truth_image=narrowest(truth_image))
-        return every if (self._new >= 0).all() else every.without(np.array([-1]))
+    first = parts[0].cells
+    if len(parts) == 1:
+        return Evaluated(first, parts, [np.arange(len(first.images))], parts[0].tally)
+    if not all(part.cells.is_alike(first) for part in parts):
+        raise InputError("`params` must be the same for all updates of an evaluator; they were changed in between")
+    every = [image for part in parts for image in part.cells.images]
+    images, first_row, rank = np.unique(np.array(every), return_index=True, return_inverse=True)
+    new = np.where(np.isin(np.arange(len(every)), first_row), rank, -1)
+    index = np.split(new, np.cumsum([len(part.cells.images) for part in parts])[:-1])
+    tallies = [part.tally for part in parts if part.tally is not None]
+    tally = _joined_tally(tallies, index) if len(tallies) == len(parts) else None
+    return Evaluated(replace(first, images=list(images)), parts, index, tally)
 
 
-def _concatenate(values: Sequence[Any]) -> Any:
-    if values[0] is None:
-        return None
-    if isinstance(values[0], bool):  # a flag for all rows
-        return all(values)
-    if isinstance(values[0], Masks):
-        return Masks.concatenate(values)
-    if isinstance(values[0], Keypoints):
-        return _concatenated_keypoints(values)
-    return np.concatenate(values)
-
-
-def _concatenated_keypoints(parts: Sequence[Keypoints]) -> Keypoints:
-    """Concatenate keypoints, skipping empty parts, whose number of points is unknown."""
-    parts = [part for part in parts if len(part)] or parts[:1]
-    names = ("point", "visibility", "area", "box", "num_labelled")
-    columns = {name: [getattr(part, name) for part in parts] for name in names}
-    return Keypoints(**{name: None if each[0] is None else np.concatenate(each) for name, each in columns.items()})
+def _joined_tally(tallies: Sequence[Tally], new_image: Sequence[Ints]) -> Tally:
+    """Join tallies, with new indices of images; without copies of images."""
+    image, truth_image = (
+        narrowest(np.concatenate([new[getattr(each, name)] for each, new in zip(tallies, new_image, strict=True)]))
+        for name in ("image", "truth_image")
+    )
+    every = replace(joined(tallies), image=image, truth_image=truth_image)
+    return every.without(np.array([-1])) if any((new < 0).any() for new in new_image) else every

@@ -12,16 +12,20 @@ from boxscore._support.exceptions import InputError
 from boxscore.dropin import mask
 from boxscore.dropin.accumulation import Arrays, accumulate, box_lines, build, keypoint_lines, text_of, value_of
 from boxscore.dropin.evaluated_rows import (
-    EvaluationColumns,
-    describe_odd,
+    Evaluated,
+    EvaluatedPart,
+    EvaluatedRows,
+    RefusedRowError,
+    describe_invalid,
     distinct,
+    join,
     load_annotations,
-    select_columns,
+    select_rows,
 )
 from boxscore.dropin.image_entries import (
     SHAPE_KEYS,
     ImageRules,
-    entries,
+    entries_of,
     match_image,
     measure_keypoints,
     measure_overlaps,
@@ -29,7 +33,6 @@ from boxscore.dropin.image_entries import (
 )
 from boxscore.dropin.params import Params
 from boxscore.dropin.patch import fallback_attributes, warn_if_displaced
-from boxscore.result.tally import Tally
 
 Dict = dict[str, Any]
 
@@ -37,26 +40,26 @@ maskUtils = mask  # pycocotools' name, which other packages import
 
 
 class StepwiseEvaluation:
-    """An evaluation of columns; of one image at a time if a subclass overrides steps."""
+    """An evaluation of all rows at once; of one image at a time if a subclass overrides steps."""
 
     LAZY: ClassVar[tuple[str, ...]]
     """Attributes that are made when they are first read. From then on `accumulate` uses them, so changes count."""
     STEPS: ClassVar[tuple[str, ...]]
     """Methods that subclasses may override. If one is overridden, these methods evaluate each image."""
 
-    _columns: EvaluationColumns | None
-    _tally: Tally | None
+    _seen: Evaluated | None
+    """The evaluated rows; None before `evaluate`, and if single images were evaluated."""
     eval: Dict
 
     def __getattr__(self, name: str) -> Any:
         """Make a lazy attribute when it is first read."""
-        columns = self.__dict__.get("_columns")
-        if name not in self.LAZY or columns is None:
+        seen = self.__dict__.get("_seen")
+        if name not in self.LAZY or seen is None:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        self._make_lazy(name, columns)
+        self._make_lazy(name, seen)
         return self.__dict__[name]
 
-    def _make_lazy(self, name: str, columns: EvaluationColumns) -> None:
+    def _make_lazy(self, name: str, seen: Evaluated) -> None:
         raise NotImplementedError
 
     def _has_own_steps(self) -> bool:
@@ -64,9 +67,8 @@ class StepwiseEvaluation:
         is_ours = all(home.startswith("boxscore.dropin.") for home in homes)
         return not is_ours or any(name in self.__dict__ for name in self.STEPS)
 
-    def _set_columns(self, columns: EvaluationColumns | None, tally: Tally | None) -> None:
-        self._columns, self._tally = columns, tally
-        self.eval = {}
+    def _set_seen(self, seen: Evaluated | None) -> None:
+        self._seen, self.eval = seen, {}
         for name in self.LAZY:
             self.__dict__.pop(name, None)
 
@@ -102,17 +104,16 @@ class COCOeval(StepwiseEvaluation):
         self._paramsEval: Any = {}
         self.stats: Any = []
         self.ious = {}
-        self._columns: EvaluationColumns | None = None
-        self._tally: Tally | None = None
+        self._seen: Evaluated | None = None
         if cocoGt is not None:
             self.params.imgIds = sorted(cocoGt.getImgIds())
             self.params.catIds = sorted(cocoGt.getCatIds())
 
-    def _make_lazy(self, name: str, columns: EvaluationColumns) -> None:
+    def _make_lazy(self, name: str, seen: Evaluated) -> None:
         if name == "evalImgs":
-            self.evalImgs = entries(columns)
+            self.evalImgs = entries_of(seen)
         elif name == "ious":
-            self.ious = overlaps_by_image(columns)
+            self.ious = overlaps_by_image(seen)
         else:
             for key, value in zip(("_gts", "_dts"), _by_image_and_class(self, self._paramsEval), strict=True):
                 self.__dict__.setdefault(key, value)
@@ -140,14 +141,17 @@ class COCOeval(StepwiseEvaluation):
         print(f"DONE (t={time.time() - start:0.2f}s).")
 
     def _evaluate_columns(self, p: Params) -> None:
-        columns = self._select_columns(p)
-        if columns is None:
+        rows = self._select_rows(p)
+        if rows is None:
             self._evaluate_any(p)
         else:
-            self._set_columns(columns, columns.tally())
+            self._set_seen(join([EvaluatedPart.of(rows)]))
 
-    def _select_columns(self, p: Params) -> EvaluationColumns | None:
-        return select_columns(self.cocoGt, self.cocoDt, p)
+    def _select_rows(self, p: Params) -> EvaluatedRows | None:
+        try:
+            return select_rows(self.cocoGt, self.cocoDt, p)
+        except RefusedRowError:
+            return None
 
     def _evaluate_any(self, p: Params) -> None:
         """Evaluate values that columns can't represent, as pycocotools does; errors name the annotation."""
@@ -156,20 +160,20 @@ class COCOeval(StepwiseEvaluation):
         except InputError:
             raise
         except Exception as error:
-            described = describe_odd(self.cocoGt, self.cocoDt, p)
+            described = describe_invalid(self.cocoGt, self.cocoDt, p)
             if described is None:
                 raise
             kind = next(each for each in type(error).__mro__ if each.__module__ == "builtins")
             raise kind(described) from error
 
-    def take_over(self, columns: EvaluationColumns, tally: Tally | None) -> None:
-        """Adopt columns and a tally from an evaluator that works batch by batch."""
-        self.params.imgIds = columns.images
-        self._set_columns(columns, tally)
+    def take_over(self, seen: Evaluated) -> None:
+        """Adopt the rows and the tally of an evaluator that works batch by batch."""
+        self.params.imgIds = seen.cells.images
+        self._set_seen(seen)
         self._paramsEval = copy.deepcopy(self.params)
 
     def _evaluate_step_by_step(self, p: Params) -> None:
-        self._columns = self._tally = None
+        self._seen = None
         self._prepare()
         classes = p.catIds if p.useCats else [-1]
         measure = self.computeOks if p.iouType == "keypoints" else self.computeIoU
@@ -227,7 +231,7 @@ class COCOeval(StepwiseEvaluation):
         print("Accumulating evaluation results...")
         start = time.time()
         is_lazy = "evalImgs" not in self.__dict__
-        if (self._columns.num_entries if is_lazy and self._columns else len(self.evalImgs)) == 0:
+        if (self._seen.cells.num_entries if is_lazy and self._seen else len(self.evalImgs)) == 0:
             print("Please run evaluate() first")
         if not self._paramsEval:
             raise InputError("accumulate() needs the results of evaluate(); got none")
@@ -250,17 +254,17 @@ class COCOeval(StepwiseEvaluation):
 
     def _accumulate_tally(self, p: Params) -> Arrays | None:
         """Build the arrays from the tally; return None if `p` differs from the parameters of `evaluate`."""
-        columns = self._columns
-        if columns is None or self._tally is None:
+        if self._seen is None or self._seen.tally is None:
             return None
+        cells = self._seen.cells
         is_same = (
-            list(p.imgIds) == columns.images
-            and list(p.catIds) == columns.classes
-            and [tuple(area) for area in p.areaRng] == columns.bounds
-            and list(p.maxDets) == columns.limits
-            and np.array_equal(p.iouThrs, columns.thresholds)
+            list(p.imgIds) == cells.images
+            and list(p.catIds) == cells.classes
+            and [tuple(area) for area in p.areaRng] == cells.bounds
+            and list(p.maxDets) == cells.limits
+            and np.array_equal(p.iouThrs, cells.thresholds)
         )
-        return build(self._tally, p.recThrs) if is_same else None
+        return build(self._seen.tally, p.recThrs) if is_same else None
 
     def summarize(self) -> None:
         """Compute and print the summary numbers, and store them in `stats`."""

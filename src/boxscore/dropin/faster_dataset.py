@@ -13,9 +13,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from boxscore.dropin.coco_dataset import COCO, Dict, describe_array, get_snapshot, load_results
+from boxscore._support.writing import write_file
+from boxscore.dropin.coco_dataset import COCO, Dict, describe_array, load_results
 from boxscore.dropin.patch import outer_level
-from boxscore.dropin.store import FileSnapshot, LazyDataset, LazyResults, array_to_dicts, copy_header, get_lazy
+from boxscore.dropin.store import (
+    FileSnapshot,
+    LazyDataset,
+    LazyResults,
+    array_to_dicts,
+    copy_header,
+    get_lazy,
+    get_snapshot,
+)
 
 logger = logging.getLogger("faster_coco_eval.core.coco")  # the name that users configure
 
@@ -23,6 +32,22 @@ _ID_0 = (
     "Found annotation id 0. Annotation ids are used as match markers during evaluation, where 0 also means "
     "'unmatched': an annotation with id 0 is never matched. Use ids from 1 on"
 )
+
+
+def _alias(name: str, **parameters: str) -> Any:
+    """A method that calls another one; `parameters` are the names of its parameters, by the names of the alias's."""
+
+    def call(self: Any, *args: Any, **named: Any) -> Any:
+        return getattr(self, name)(*args, **{parameters.get(key, key): value for key, value in named.items()})
+
+    call.__doc__ = f"Alias of `{name}`."
+    return call
+
+
+def _attribute_alias(name: str) -> Any:
+    return property(
+        lambda coco: getattr(coco, name), lambda coco, value: setattr(coco, name, value), doc=f"Alias of `{name}`."
+    )
 
 
 class FasterCOCO(COCO):
@@ -155,49 +180,12 @@ class FasterCOCO(COCO):
         """Load the images with the given ids."""
         return [self.imgs[each] for each in _ids(ids)]
 
-    def get_ann_ids(
-        self, img_ids: Any = None, cat_ids: Any = None, area_rng: Any = None, iscrowd: Any = None
-    ) -> list[Any]:
-        """Alias of `getAnnIds`."""
-        return self.getAnnIds(img_ids, cat_ids, area_rng, iscrowd)
-
-    def get_cat_ids(self, cat_names: Any = None, sup_names: Any = None, cat_ids: Any = None) -> list[Any]:
-        """Alias of `getCatIds`."""
-        return self.getCatIds(cat_names, sup_names, cat_ids)
-
-    def get_img_ids(self, img_ids: Any = None, cat_ids: Any = None) -> list[Any]:
-        """Alias of `getImgIds`."""
-        return self.getImgIds(img_ids, cat_ids)
-
-    def load_anns(self, ids: Any) -> list[Dict]:
-        """Alias of `loadAnns`."""
-        return self.loadAnns(ids)
-
-    def load_cats(self, ids: Any) -> list[Dict]:
-        """Alias of `loadCats`."""
-        return self.loadCats(ids)
-
-    def load_imgs(self, ids: Any) -> list[Dict]:
-        """Alias of `loadImgs`."""
-        return self.loadImgs(ids)
-
-    @property
-    def img_ann_map(self) -> Any:
-        """Alias of `imgToAnns`."""
-        return self.imgToAnns
-
-    @img_ann_map.setter
-    def img_ann_map(self, value: Any) -> None:
-        self.imgToAnns = value
-
-    @property
-    def cat_img_map(self) -> Any:
-        """Alias of `catToImgs`."""
-        return self.catToImgs
-
-    @cat_img_map.setter
-    def cat_img_map(self, value: Any) -> None:
-        self.catToImgs = value
+    get_ann_ids = _alias("getAnnIds", img_ids="imgIds", cat_ids="catIds", area_rng="areaRng")
+    get_cat_ids = _alias("getCatIds", cat_names="catNms", sup_names="supNms", cat_ids="catIds")
+    get_img_ids = _alias("getImgIds", img_ids="imgIds", cat_ids="catIds")
+    load_anns, load_cats, load_imgs = _alias("loadAnns"), _alias("loadCats"), _alias("loadImgs")
+    img_ann_map = _attribute_alias("imgToAnns")
+    cat_img_map = _attribute_alias("catToImgs")
 
     def to_dict(self, separate_fn: bool = False) -> Dict:
         """Copy the dataset to a dict; `separate_fn` moves false negatives to separate classes, named `<class>_fn`."""
@@ -214,8 +202,8 @@ class FasterCOCO(COCO):
         yield from self.to_dict().items()
 
     def dump(self, output_file: str | os.PathLike[str]) -> None:
-        """Write the dataset to a JSON file."""
-        Path(output_file).write_text(json.dumps(dict(self), ensure_ascii=False, indent=4))
+        """Write the dataset to a JSON file; after an error, the file is unchanged."""
+        write_file(Path(output_file), json.dumps(dict(self), ensure_ascii=False, indent=4))
 
 
 def _ids(ids: Any) -> list[Any]:

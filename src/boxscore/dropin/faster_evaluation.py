@@ -5,8 +5,9 @@ import datetime
 import logging
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,15 +18,16 @@ from boxscore._support.lazy import Lazy
 from boxscore.data.batch_keys import COVERAGE_KEYS
 from boxscore.dropin.accumulation import Arrays, LazyEntries, Line, accumulate, build, mean_of, text_of, value_of
 from boxscore.dropin.evaluated_rows import (
-    EvaluationColumns,
+    EvaluatedRows,
     ImageClassIndex,
-    describe_odd,
+    describe_invalid,
     distinct,
     frequency_groups,
+    select_rows,
 )
 from boxscore.dropin.evaluation import COCOeval
 from boxscore.dropin.faster_dataset import FasterCOCO
-from boxscore.dropin.image_entries import entries, matched_pairs
+from boxscore.dropin.image_entries import entries_of, matched_pairs
 from boxscore.dropin.params import SHAPES, FasterParams, Params
 from boxscore.dropin.store import get_lazy
 from boxscore.protocol.keypoint_rules import BOX_SHARE, KeypointRules
@@ -113,7 +115,7 @@ class COCOeval_faster(COCOeval):  # noqa: N801 — the name that it replaces
 
     def __getattr__(self, name: str) -> Any:
         if name == "_evalImgs_cpp" and self.__dict__.get("_paramsEval"):
-            self._evalImgs_cpp = self.evalImgs if self._columns is None else entries(self._columns)
+            self._evalImgs_cpp = self.evalImgs if self._seen is None else entries_of(self._seen)
             return self._evalImgs_cpp
         return super().__getattr__(name)
 
@@ -137,33 +139,34 @@ class COCOeval_faster(COCOeval):  # noqa: N801 — the name that it replaces
         self.print_function("COCOeval_opt.evaluate() finished...")
         self.print_function(f"DONE (t={time.time() - start:0.2f}s).")
 
-    def _select_columns(self, p: Params) -> EvaluationColumns | None:
-        columns = super()._select_columns(p)
-        if columns is None:
-            has_own_rules = self.lvis_style or p.iouType in ("boundary", "keypoints_crowd") or not self.use_area
-            if has_own_rules and (described := describe_odd(self.cocoGt, self.cocoDt, p)) is not None:
+    def _select_rows(self, p: Params) -> EvaluatedRows | None:
+        has_own_rules = self.lvis_style or p.iouType in ("boundary", "keypoints_crowd") or not self.use_area
+        # Single images are evaluated under pycocotools' rules only.
+        rows = select_rows(self.cocoGt, self.cocoDt, p) if has_own_rules else super()._select_rows(p)
+        if rows is None:
+            if has_own_rules and (described := describe_invalid(self.cocoGt, self.cocoDt, p)) is not None:
                 raise InputError(described)
             return None
-        rules: Dict = {**columns.rules, "dilation_ratio": self.boundary_dilation_ratio}
-        if columns.iou_type == "keypoints" and not self.use_area:
+        rules: Dict = {**rows.rules, "dilation_ratio": self.boundary_dilation_ratio}
+        if rows.cells.iou_type == "keypoints" and not self.use_area:
             rules["keypoints"] = KeypointRules(box_share=BOX_SHARE)
-        columns = replace(columns, rules=rules)
-        return self._looked_for(columns, ImageClassIndex.of(p)) if self.lvis_style else columns
+        rows = replace(rows, rules=rules)
+        return self._with_coverage(rows, ImageClassIndex.of(p)) if self.lvis_style else rows
 
-    def _looked_for(self, columns: EvaluationColumns, index: ImageClassIndex) -> EvaluationColumns:
-        """Drop detections of classes that were not verified in their images."""
-        if columns.classes == [-1]:
+    def _with_coverage(self, rows: EvaluatedRows, index: ImageClassIndex) -> EvaluatedRows:
+        """Count classes only in images in which they were verified."""
+        if rows.cells.classes == [-1]:
             raise InputError("`lvis_style` must be False where classes are pooled (`params.useCats` = 0)")
         self.freq_groups = frequency_groups(
             [(each["id"], each.get("frequency")) for each in self.cocoGt.loadCats(self.params.catIds)],
             self.params.imgCountLbl,
             " must have a `frequency`, one of {}, for `lvis_style`",
         )
-        images = self.cocoGt.loadImgs(columns.images)
+        images = self.cocoGt.loadImgs(rows.cells.images)
         negative, not_exhaustive = (
             index.listed((image["id"], image.get(key, ())) for image in images) for key in COVERAGE_KEYS
         )
-        return columns.looked_for(negative=negative, not_exhaustive=not_exhaustive)
+        return rows.with_coverage(negative=negative, not_exhaustive=not_exhaustive)
 
     def accumulate(self, p: Params | None = None) -> None:
         """Compute the curves if `separate_eval`, and with `extra_calc` mark the matched pairs."""
@@ -184,14 +187,14 @@ class COCOeval_faster(COCOeval):  # noqa: N801 — the name that it replaces
 
     def _accumulated(self) -> Dict:
         p = self._paramsEval
+        has_own = "_evalImgs_cpp" in self.__dict__  # `_arrays` may set it
         arrays = self._arrays(p)
         T, R, K, A, M = arrays.precision.shape
-        columns, has_own = self._columns, "_evalImgs_cpp" in self.__dict__
         values = {
             "params": p,
             "counts": [T, R, K, A, M],
             "date": datetime.datetime.now().strftime("%Y-%m-%d %H:%M:%S"),
-            "matched": Lazy(lambda: _matched(None if has_own else columns)),
+            "matched": Lazy(_refuse_matched if has_own else partial(_matched, copy.copy(self))),
             "precision": arrays.precision,
             "scores": arrays.scores,
             "recall": arrays.recall,
@@ -199,10 +202,23 @@ class COCOeval_faster(COCOeval):  # noqa: N801 — the name that it replaces
         }
         return LazyEntries(values)
 
+    def _matched_pairs(self) -> Iterator[tuple[Any, Any, float]]:
+        """Yield the ids and the IoU of each matched pair, from the rows, or from the entries of single images."""
+        rows = None if self._seen is None else self._seen.parts[0].rows
+        if rows is not None:
+            yield from matched_pairs(rows)
+            return
+        for entry in filter(None, self.evalImgs):
+            pair = entry["image_id"], entry["category_id"]
+            ids = [truth["id"] for truth in self._pair(*pair)[0]]
+            for t, d in np.argwhere(entry["dtMatches"]).tolist():
+                truth = ids.index(entry["dtMatches"][t, d])
+                yield entry["dtIds"][d], ids[truth], float(self.ious[pair][d][truth])
+
     def _arrays(self, p: FasterParams) -> Arrays:
         """Build the arrays from the tally, or from entries if these were read or set, or without a tally."""
-        if self._tally is not None and "_evalImgs_cpp" not in self.__dict__:
-            return build(self._tally, p.recThrs)
+        if self._seen is not None and self._seen.tally is not None and "_evalImgs_cpp" not in self.__dict__:
+            return build(self._seen.tally, p.recThrs)
         wanted = copy.copy(p)
         wanted.catIds = p.catIds if p.useCats else [-1]
         every: Any = np.asarray(self._evalImgs_cpp, object)
@@ -404,13 +420,15 @@ def _annotated_classes(coco: Any) -> Any:
     return coco.catToImgs if lazy is None else np.unique(lazy.columns.category).tolist()
 
 
-def _matched(columns: EvaluationColumns | None) -> dict[str, float]:
-    if columns is None:
-        raise InputError(
-            "`matched` needs the overlaps of evaluate(), which are not among the entries of `_evalImgs_cpp`; evaluate "
-            "without separate_eval"
-        )
-    return {f"{detection}_{truth}": overlap for detection, truth, overlap in matched_pairs(columns)}
+def _matched(evaluation: COCOeval_faster) -> dict[str, float]:
+    return {f"{detection}_{truth}": overlap for detection, truth, overlap in evaluation._matched_pairs()}
+
+
+def _refuse_matched() -> dict[str, float]:
+    raise InputError(
+        "`matched` needs the overlaps of evaluate(), which are not among the entries of `_evalImgs_cpp`; evaluate "
+        "without separate_eval"
+    )
 
 
 def _say_nothing(*_: Any) -> None:

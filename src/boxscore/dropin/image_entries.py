@@ -16,18 +16,22 @@ from numpy.typing import NDArray
 import boxscore._compiled as _compiled
 from boxscore._support.exceptions import InputError
 from boxscore._support.threads import num_threads
-from boxscore.data.geometry import Geometry
+from boxscore.arrays import to_numpy
+from boxscore.arrays.sorting import order_by
+from boxscore.data.coverage import NOT_COVERED, NOT_EXHAUSTIVE
+from boxscore.data.dataset import coverage_codes, host_areas, host_ids, host_scores
 from boxscore.dropin import mask
 from boxscore.dropin.evaluated_rows import (
-    DetectionColumns,
-    EvaluationColumns,
-    TruthColumns,
+    Evaluated,
+    EvaluatedPart,
+    EvaluatedRows,
     are_numbers,
     detected_keypoints,
     ids_of,
     labelled_keypoints,
     oks_protocol,
 )
+from boxscore.protocol.protocol import CROWD, REGULAR
 
 Dict = dict[str, Any]
 Floats = NDArray[np.float64]
@@ -44,17 +48,22 @@ class Groups:
     start: Ints
     truth_row: Ints
     truth_start: Ints
+    is_partial: NDArray[np.bool_] | None
+    """Whether the class of a detection was not annotated exhaustively in its image; None: all were. Shape (D,)."""
 
     @classmethod
-    def of(cls, detections: DetectionColumns, truths: TruthColumns, num_images: int, limit: int) -> "Groups":
-        """Group the rows, by class, then by image."""
-        key, truth_key = (side.label.astype(np.int64) * num_images + side.image for side in (detections, truths))
-        row = np.lexsort((-detections.score, key))
-        truth_row = np.argsort(truth_key, kind="stable")
-        keys = np.union1d(key, truth_key)
+    def of(cls, seen: EvaluatedRows) -> "Groups":
+        """Group the rows, by class, then by image, without detections of classes that were not verified."""
+        sides, num_images = (seen.detections, seen.truths), len(seen.cells.images)
+        key, truth_key = (host_ids(side.labels) * num_images + host_ids(side.image_ids) for side in sides)
+        row, truth_row = order_by(key, -host_scores(seen.detections.scores)), order_by(truth_key)
+        codes = coverage_codes(*sides, seen.protocol())
+        if codes is not None:
+            row = row[codes[row] != NOT_COVERED]
         key = key[row]
-        rank = np.arange(len(row)) - np.searchsorted(key, key)
-        row, key = row[rank < limit], key[rank < limit]
+        keys = np.union1d(key, truth_key)
+        is_kept = np.arange(len(row)) - np.searchsorted(key, key) < seen.cells.limits[-1]
+        row, key = row[is_kept], key[is_kept]
         return cls(
             image=keys % num_images,
             label=keys // num_images,
@@ -62,6 +71,7 @@ class Groups:
             start=_starts(key, keys),
             truth_row=truth_row,
             truth_start=_starts(truth_key[truth_row], keys),
+            is_partial=None if codes is None else codes[row] == NOT_EXHAUSTIVE,
         )
 
     @property
@@ -80,88 +90,123 @@ def _starts(ascending: Ints, keys: Ints) -> Ints:
     return np.append(np.searchsorted(ascending, keys), len(ascending))
 
 
-def measure(seen: EvaluationColumns) -> tuple[Groups, NDArray[np.float64]]:
-    """Group the rows and compute the IoUs of each group, (D, G), flattened and concatenated."""
-    groups = Groups.of(seen.detections, seen.truths, len(seen.images), seen.limits[-1])
-    is_crowd, threads = seen.truths.is_crowd[groups.truth_row], num_threads(None)
-    shapes, truth_shapes = seen.detections.shape, seen.truths.shape
-    if not isinstance(truth_shapes, Geometry):
-        boxes = shapes[groups.row], truth_shapes[groups.truth_row]
-        return groups, _compiled.overlaps(groups.compiled, *boxes, is_crowd, threads)
-    protocol = seen.protocol()
-    sides = shapes.take(groups.row).compiled(protocol), truth_shapes.take(groups.truth_row).compiled(protocol)
-    return groups, _compiled.similarities(groups.compiled, *sides, is_crowd, threads)
+class Measured(NamedTuple):
+    """The rows of an evaluation in groups, with the IoUs of each group, (D, G), flattened and concatenated."""
+
+    seen: EvaluatedRows
+    groups: Groups
+    overlap: Floats
+    kind: NDArray[np.uint8]
+    """The kind of each truth of the groups. Shape (G,)."""
+
+    @classmethod
+    def of(cls, seen: EvaluatedRows) -> "Measured":
+        """Group the rows and compute the IoUs."""
+        groups, protocol = Groups.of(seen), seen.protocol()
+        kinds = seen.truths.kinds(protocol)
+        kind = np.zeros(len(groups.truth_row), np.uint8) if kinds is None else to_numpy(kinds)[groups.truth_row]
+        shapes = seen.detections.geometry.take(groups.row).compiled(protocol)
+        truth_shapes = seen.truths.geometry.take(groups.truth_row).compiled(protocol)
+        is_crowd = (kind == CROWD).astype(np.uint8)
+        overlap = _compiled.similarities(groups.compiled, shapes, truth_shapes, is_crowd, num_threads(None))
+        return cls(seen, groups, overlap, kind)
+
+    def assign(self) -> "Assigned":
+        """Match the detections and truths of all groups."""
+        seen, row, truth_row = self.seen, self.groups.row, self.groups.truth_row
+        area, truth_area = (host_areas(side, seen.protocol()) for side in (seen.detections, seen.truths))
+        return Assigned.of(
+            self.groups.compiled,
+            self.overlap,
+            _compiled.GroupedDetections(area[row].astype(np.float64), seen.id[row].astype(np.float64)),
+            _compiled.GroupedTruths(
+                truth_area[truth_row].astype(np.float64),
+                seen.truth_id[truth_row].astype(np.float64),
+                (self.kind != REGULAR).astype(np.uint8),
+                (self.kind == CROWD).astype(np.uint8),
+            ),
+            assignment_rules(seen.cells.thresholds, seen.cells.bounds),
+        )
 
 
-def overlaps_by_image(seen: EvaluationColumns) -> dict[tuple[Any, Any], Any]:
-    """Compute `ious`, with an entry for each image and class; [] without pairs."""
-    by_image: dict[tuple[Any, Any], Any] = {(image, label): [] for image in seen.images for label in seen.classes}
-    groups, overlap = measure(seen)
-    first = 0
+def overlaps_by_image(evaluation: Evaluated) -> dict[tuple[Any, Any], Any]:
+    """Compute `ious`, with an entry for each image and class; [] without pairs. The first copy of an image counts."""
+    by_image: dict[tuple[Any, Any], Any] = {}
+    for part in reversed(evaluation.parts):
+        by_image |= _overlaps_of(part.rows) if part.rows is not None else part.overlaps or {}
+    return by_image
+
+
+def _overlaps_of(seen: EvaluatedRows) -> dict[tuple[Any, Any], Any]:
+    images, classes = seen.cells.images, seen.cells.classes
+    by_image: dict[tuple[Any, Any], Any] = {(image, label): [] for image in images for label in classes}
+    measured = Measured.of(seen)
+    groups, first = measured.groups, 0
     for image, label, num, num_truths in zip(groups.image.tolist(), groups.label.tolist(), *groups.sizes, strict=True):
         if num and num_truths:
-            block = overlap[first : first + num * num_truths].reshape(num, num_truths)
-            by_image[seen.images[image], seen.classes[label]] = block
+            block = measured.overlap[first : first + num * num_truths].reshape(num, num_truths)
+            by_image[images[image], classes[label]] = block
             first += num * num_truths
     return by_image
 
 
-def entries(seen: EvaluationColumns) -> list[dict[str, Any] | None]:
+def entries_of(evaluation: Evaluated) -> list[Dict | None]:
+    """The entries of `evalImgs`, by class, then area range, then image."""
+    if len(evaluation.parts) == 1:
+        return part_entries(evaluation.parts[0])
+    cells = evaluation.cells
+    made = np.full((len(cells.classes) * len(cells.areas), len(cells.images)), None)
+    for part, index in zip(evaluation.parts, evaluation.new_image, strict=True):
+        own = np.array([*part_entries(part), None], object)[:-1].reshape(len(made), len(index))
+        made[:, index[index >= 0]] = own[:, index >= 0]
+    return made.ravel().tolist()
+
+
+def part_entries(part: EvaluatedPart) -> list[Dict | None]:
+    """The entries of a part."""
+    return entries(part.rows) if part.rows is not None else part.entries or []
+
+
+def entries(seen: EvaluatedRows) -> list[Dict | None]:
     """Compute the entries of `evalImgs`, by class, then area range, then image."""
-    num_images, num_areas = len(seen.images), len(seen.areas)
-    made: list[dict[str, Any] | None] = [None] * seen.num_entries
+    cells = seen.cells
+    num_images, num_areas = len(cells.images), len(cells.areas)
+    made: list[Dict | None] = [None] * cells.num_entries
     if not made:
         return made
-    groups, overlap = measure(seen)
-    assigned = assign(seen, groups, overlap)
-    detections, truths, row, truth_row = seen.detections, seen.truths, groups.row, groups.truth_row
-    is_partial = None if detections.is_partial is None else detections.is_partial[row]
-    ids, truth_ids = detections.id[row].tolist(), truths.id[truth_row]
-    scores = [detections.scores[index] for index in row.tolist()]
+    measured = Measured.of(seen)
+    groups, assigned = measured.groups, measured.assign()
+    ids, truth_ids = seen.id[groups.row].tolist(), seen.truth_id[groups.truth_row]
+    scores = seen.scores
+    scores = [scores[index] for index in groups.row.tolist()]
     start, truth_start = groups.start.tolist(), groups.truth_start.tolist()
     pairs = list(zip(groups.image.tolist(), groups.label.tolist(), strict=True))
     first_of_group = np.repeat(groups.truth_start[:-1], np.diff(groups.truth_start))
-    for a, area in enumerate(seen.areas):
+    for a, area in enumerate(cells.areas):
         ordered_ids = truth_ids[assigned.truth_order[a] + first_of_group].tolist()
         for n, (image, label) in enumerate(pairs):
             begin, end, truth_begin, truth_end = start[n], start[n + 1], truth_start[n], truth_start[n + 1]
             entry = made[(label * num_areas + a) * num_images + image] = {
-                "image_id": seen.images[image],
-                "category_id": seen.classes[label],
+                "image_id": cells.images[image],
+                "category_id": cells.classes[label],
                 "aRng": area,
-                "maxDet": seen.limits[-1],
+                "maxDet": cells.limits[-1],
                 "dtIds": ids[begin:end],
                 "gtIds": ordered_ids[truth_begin:truth_end],
                 **assigned.block(a, slice(begin, end), slice(truth_begin, truth_end), scores[begin:end]),
             }
-            if is_partial is not None:
-                entry["dtIgnore"] = entry["dtIgnore"] | ((entry["dtMatches"] == 0) & is_partial[begin:end])
+            if groups.is_partial is not None:
+                is_partial = groups.is_partial[begin:end]
+                entry["dtIgnore"] = entry["dtIgnore"] | ((entry["dtMatches"] == 0) & is_partial)
     return made
 
 
-def assign(seen: EvaluationColumns, groups: Groups, overlap: NDArray[np.float64]) -> "Assigned":
-    """Match the detections and truths of all groups."""
-    detections, truths, row, truth_row = seen.detections, seen.truths, groups.row, groups.truth_row
-    return Assigned.of(
-        groups.compiled,
-        overlap,
-        _compiled.GroupedDetections(detections.area[row], detections.float_id[row]),
-        _compiled.GroupedTruths(
-            truths.area[truth_row],
-            truths.float_id[truth_row],
-            truths.is_ignored[truth_row],
-            truths.is_crowd[truth_row],
-        ),
-        assignment_rules(seen.thresholds, seen.bounds),
-    )
-
-
-def matched_pairs(seen: EvaluationColumns) -> Iterator[tuple[int, int, float]]:
+def matched_pairs(seen: EvaluatedRows) -> Iterator[tuple[int, int, float]]:
     """Yield the ids and the IoU of each pair that is matched at any threshold in any area range."""
-    if not seen.num_entries:
+    if not seen.cells.num_entries:
         return
-    groups, overlap = measure(seen)
-    assigned = assign(seen, groups, overlap)
+    measured = Measured.of(seen)
+    groups, assigned = measured.groups, measured.assign()
     num, num_truths = np.diff(groups.start), np.diff(groups.truth_start)
     # The matrices of groups, (T, D) each, are concatenated: find the group and the detection of each cell.
     T = assigned.num_thresholds
@@ -169,7 +214,7 @@ def matched_pairs(seen: EvaluationColumns) -> Iterator[tuple[int, int, float]]:
     detection = np.arange(len(group)) - T * groups.start[group]
     detection = groups.start[group] + detection % np.maximum(num, 1)[group]
     _, cell = np.nonzero(assigned.match)
-    ids, code = np.unique(seen.truths.float_id[groups.truth_row], return_inverse=True)
+    ids, code = np.unique(seen.truth_id[groups.truth_row].astype(np.float64), return_inverse=True)
     key = np.repeat(np.arange(len(num_truths)), num_truths) * len(ids) + code
     by_key = np.argsort(key, kind="stable")
     wanted = group[cell] * len(ids) + np.searchsorted(ids, assigned.match[assigned.match != 0])
@@ -179,8 +224,8 @@ def matched_pairs(seen: EvaluationColumns) -> Iterator[tuple[int, int, float]]:
     group = np.searchsorted(groups.start, detection, side="right") - 1
     first = np.cumsum(num * num_truths) - num * num_truths
     index = first[group] + (detection - groups.start[group]) * num_truths[group] + truth - groups.truth_start[group]
-    sides = seen.detections.id[groups.row][detection], seen.truths.id[groups.truth_row][truth]
-    yield from zip(*(side.tolist() for side in sides), overlap[index].tolist(), strict=True)
+    sides = seen.id[groups.row][detection], seen.truth_id[groups.truth_row][truth]
+    yield from zip(*(side.tolist() for side in sides), measured.overlap[index].tolist(), strict=True)
 
 
 def assignment_rules(thresholds: Any, bounds: Sequence[Any]) -> tuple[int, _compiled.AssignmentRules]:
@@ -251,7 +296,7 @@ SHAPE_KEYS = {"bbox": "bbox", "segm": "segmentation", "keypoints": "keypoints"}
 
 def measure_overlaps(detections: list[Dict], truths: list[Dict], limit: Any, *, key: str = "bbox") -> Any:
     """Compute the IoUs: one row per detection, by falling score within the limit, one column per truth; or []."""
-    overlap = measure_plain(detections, truths, limit) if key == "bbox" else None
+    overlap = measure_python_numbers(detections, truths, limit) if key == "bbox" else None
     if overlap is not None:
         return overlap
     detections = _by_score(detections)[:limit]
@@ -266,7 +311,7 @@ def measure_keypoints(detections: list[Dict], truths: list[Dict], limit: Any, si
     return measure_oks(_by_score(detections)[:limit], truths, sigmas)
 
 
-def measure_plain(detections: Any, truths: Any, limit: Any) -> Any:
+def measure_python_numbers(detections: Any, truths: Any, limit: Any) -> Any:
     """Take the fast path of `measure_overlaps`; return None for values that are not Python numbers."""
     if type(limit) is not int or limit <= 0:
         return None
@@ -278,7 +323,7 @@ def measure_plain(detections: Any, truths: Any, limit: Any) -> Any:
 
 def match_image(detections: list[Dict], truths: list[Dict], overlap: Any, rules: ImageRules) -> Dict:
     """Compute an entry of `evalImgs`, without its image, class, area range and limit."""
-    entry = match_plain(detections, truths, overlap, rules)
+    entry = match_python_numbers(detections, truths, overlap, rules)
     if entry is not None:
         return entry
     detections = _by_score(detections)[0 : rules.limit]
@@ -306,7 +351,7 @@ def match_image(detections: list[Dict], truths: list[Dict], overlap: Any, rules:
     }
 
 
-def match_plain(detections: Any, truths: Any, overlap: Any, rules: ImageRules) -> Dict | None:
+def match_python_numbers(detections: Any, truths: Any, overlap: Any, rules: ImageRules) -> Dict | None:
     """Take the fast path of `match_image`; return None for values that are not Python numbers."""
     if type(rules.limit) is not int or rules.limit <= 0 or len(rules.area) != 2:
         return None

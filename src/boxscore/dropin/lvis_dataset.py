@@ -15,12 +15,12 @@ from boxscore._support.exceptions import InputError
 from boxscore.data.geometry.masks import Masks
 from boxscore.dropin import mask
 from boxscore.dropin.store import (
-    AnnotationColumns,
     FileName,
     FileSnapshot,
     LazyDataset,
     LazyIndex,
     LazyResults,
+    complete_masks,
     get_lazy,
     mask_of,
 )
@@ -233,15 +233,7 @@ class LimitedResults(LazyResults):
         given = results.columns
         assert given.score is not None
         self._results, self._row = results, limited_rows(given.image, given.score, max_dets)
-        row = self._row
-        columns = AnnotationColumns(
-            image=given.image[row],
-            category=given.category[row],
-            box=given.box[row],
-            area=given.area[row],
-            id=np.arange(1, row.size + 1),
-            score=given.score[row],
-        )
+        columns = given.take(self._row)._replace(id=np.arange(1, self._row.size + 1))
         super().__init__(results._source, columns, results._header)
 
     def masks(self, truths: LazyDataset | None = None) -> Masks | None:
@@ -341,44 +333,36 @@ def complete_federated(anns: list[Dict]) -> None:
     if not anns:
         return
     if "bbox" in anns[0]:
-        for number, ann in enumerate(anns, start=1):
-            x, y, width, height = _box_of(ann)
-            if "segmentation" not in ann:
-                right, bottom = x + width, y + height
-                ann["segmentation"] = [[x, y, x, bottom, right, bottom, right, y]]
-            ann["area"], ann["id"] = width * height, number
+        for ann in anns:
+            _check_box(ann)
+        _compiled.complete_boxes(anns, has_crowds=False)
     elif "segmentation" in anns[0]:
-        masks = [_mask_of(ann) for ann in anns]
+        for ann in anns:
+            _check_mask(ann)
         try:
-            areas, boxes = mask.area(masks), mask.toBbox(masks)
+            complete_masks(anns, has_crowds=False)
         except ValueError as error:
             raise InputError(f"results: `segmentation` must be COCO's compressed run lengths: {error}") from None
-        for number, (ann, area, box) in enumerate(zip(anns, areas, boxes, strict=True), start=1):
-            ann["area"] = area
-            ann.setdefault("bbox", box)
-            ann["id"] = number
     else:
         raise InputError("results must have `bbox` or `segmentation`; the first one has neither")
 
 
-def _box_of(ann: Dict) -> Any:
+def _check_box(ann: Dict) -> None:
     box = ann.get("bbox")
     if box is None or len(box) != 4:
         got = "nothing" if box is None else f"{len(box)}"
         raise InputError(
             f"a result of image {ann['image_id']} must have 4 numbers in `bbox`, as the first result has; got {got}"
         )
-    return box
 
 
-def _mask_of(ann: Dict) -> Any:
+def _check_mask(ann: Dict) -> None:
     given = ann.get("segmentation")
     if not isinstance(given, dict) or not isinstance(given.get("counts"), str | bytes):
         raise InputError(
             f"a result of image {ann['image_id']} must have compressed run lengths in `segmentation`, as the first"
             " result has no `bbox`"
         )
-    return given
 
 
 def _check_images(images: set[Any], lvis_gt: LVIS) -> None:

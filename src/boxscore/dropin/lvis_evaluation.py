@@ -2,6 +2,7 @@
 
 import datetime
 import logging
+import os
 from collections import OrderedDict, defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
@@ -14,29 +15,37 @@ from numpy.typing import NDArray
 from boxscore._support.exceptions import InputError
 from boxscore._support.lazy import Lazy
 from boxscore.data.batch_keys import COVERAGE_KEYS
+from boxscore.data.dataset import Detections, Truths
 from boxscore.dropin import mask
 from boxscore.dropin.accumulation import LINE, Arrays, LazyEntries, accumulate, build, mean_of
 from boxscore.dropin.evaluated_rows import (
-    DetectionColumns,
-    EvaluationColumns,
+    Cells,
+    Evaluated,
+    EvaluatedPart,
+    EvaluatedRows,
     ImageClassIndex,
-    Side,
-    TruthColumns,
-    columns_under,
+    Selected,
+    SelectedDicts,
+    detections_of,
     distinct,
     frequency_groups,
+    invalid_value,
+    join,
     load_annotations,
-    odd_value,
-    take_side,
+    rows_under,
+    truths_of,
 )
 from boxscore.dropin.evaluation import StepwiseEvaluation
-from boxscore.dropin.image_entries import SHAPE_KEYS, ImageRules, entries, match_image, overlaps_by_image
+from boxscore.dropin.image_entries import SHAPE_KEYS, ImageRules, entries_of, match_image, overlaps_by_image
 from boxscore.dropin.lvis_dataset import LVIS, Dict, LVISResults, UnsupportedTypeError, as_dataset
 from boxscore.dropin.params import LVISParams, coco_params
 from boxscore.dropin.store import get_lazy
-from boxscore.result.tally import FALSE, TRUE, Tally
+from boxscore.result.tally import FALSE, TRUE
 
 _NAMES = {
+    "image_id": "image_id",
+    "category_id": "category_id",
+    "aRng": "area_rng",
     "dtIds": "dt_ids",
     "gtIds": "gt_ids",
     "dtMatches": "dt_matches",
@@ -84,7 +93,7 @@ class LVISEval(StepwiseEvaluation):
         self.lvis_gt = as_dataset("lvis_gt", lvis_gt)
         if isinstance(lvis_dt, LVISResults):
             self.lvis_dt = lvis_dt
-        elif isinstance(lvis_dt, str | list):
+        elif isinstance(lvis_dt, str | os.PathLike | list):
             self.lvis_dt = LVISResults(self.lvis_gt, lvis_dt)
         else:
             got = type(lvis_dt).__name__
@@ -95,16 +104,15 @@ class LVISEval(StepwiseEvaluation):
         self.params = LVISParams(iou_type)
         self.results: OrderedDict[str, Any] = OrderedDict()
         self.ious = {}
-        self._columns: EvaluationColumns | None = None
-        self._tally: Tally | None = None
+        self._seen: Evaluated | None = None
         self.params.img_ids = sorted(self.lvis_gt.get_img_ids())
         self.params.cat_ids = sorted(self.lvis_gt.get_cat_ids())
 
-    def _make_lazy(self, name: str, columns: EvaluationColumns) -> None:
+    def _make_lazy(self, name: str, seen: Evaluated) -> None:
         if name == "eval_imgs":
-            self.eval_imgs = entries_of(columns)
+            self.eval_imgs = [None if entry is None else _renamed(entry) for entry in entries_of(seen)]
         elif name == "ious":
-            self.ious = overlaps_by_image(columns)
+            self.ious = overlaps_by_image(seen)
         else:
             self._prepare()
 
@@ -117,13 +125,13 @@ class LVISEval(StepwiseEvaluation):
         self.logger.info("Evaluate annotation type *%s*", p.iou_type)
         p.img_ids = distinct(p.img_ids)
         p.cat_ids = list(p.cat_ids)
-        self._set_columns(None, None)
+        self._set_seen(None)
         if self._has_own_steps() or not p.use_cats:
             self._evaluate_step_by_step()
             return
-        columns = select_federated(self.lvis_gt, self.lvis_dt, p)
+        rows = select_federated(self.lvis_gt, self.lvis_dt, p)
         self.freq_groups = self._prepare_freq_group()
-        self._set_columns(columns, columns.tally())
+        self._set_seen(join([EvaluatedPart.of(rows, is_traced=True)]))
 
     def _evaluate_step_by_step(self) -> None:
         p = self.params
@@ -146,15 +154,15 @@ class LVISEval(StepwiseEvaluation):
             self._to_mask(truths, self.lvis_gt)
             self._to_mask(detections, self.lvis_dt)
         images = self.lvis_gt.load_imgs(p.img_ids)
-        looked_for = {image["id"]: set(list_of(image, "neg_category_ids")) for image in images}
+        verified = {image["id"]: set(list_of(image, "neg_category_ids")) for image in images}
         self.img_nel = {image["id"]: list_of(image, "not_exhaustive_category_ids") for image in images}
         gts, dts = defaultdict(list), defaultdict(list)
         for truth in truths:
             truth.setdefault("ignore", 0)
             gts[truth["image_id"], truth["category_id"]].append(truth)
-            looked_for[truth["image_id"]].add(truth["category_id"])
+            verified[truth["image_id"]].add(truth["category_id"])
         for detection in detections:
-            if detection["category_id"] in looked_for[detection["image_id"]]:
+            if detection["category_id"] in verified[detection["image_id"]]:
                 dts[detection["image_id"], detection["category_id"]].append(detection)
         self._gts, self._dts = gts, dts
         self.freq_groups = self._prepare_freq_group()
@@ -165,7 +173,7 @@ class LVISEval(StepwiseEvaluation):
             ann["segmentation"] = lvis.ann_to_rle(ann)
 
     def _prepare_freq_group(self) -> list[list[int]]:
-        lazy, labels = get_lazy(self.lvis_gt), [_plain(label) for label in self.params.cat_ids]
+        lazy, labels = get_lazy(self.lvis_gt), [_python_value(label) for label in self.params.cat_ids]
         if lazy is not None:
             frequency = lazy.frequency
         else:
@@ -193,25 +201,27 @@ class LVISEval(StepwiseEvaluation):
         if not truths and not detections:
             return None
         is_partial = [each["category_id"] in self.img_nel[each["image_id"]] for each in detections]
-        entry = match_pair(
-            detections, truths, self.ious[img_id, cat_id], is_partial, thresholds=self.params.iou_thrs, area=area_rng
-        )
-        return {"image_id": img_id, "category_id": cat_id, "area_rng": area_rng, **entry}
+        rules = ImageRules(thresholds=self.params.iou_thrs, area=area_rng, limit=max(len(detections), 1))
+        # as in LVIS: crowds are regular truths
+        entry = match_image(detections, [{**each, "iscrowd": 0} for each in truths], self.ious[img_id, cat_id], rules)
+        order = np.argsort([-each["score"] for each in detections], kind="mergesort")
+        entry["dtIgnore"] = entry["dtIgnore"] | ((entry["dtMatches"] == 0) & np.array(is_partial, bool)[order])
+        return _renamed({"image_id": img_id, "category_id": cat_id, "aRng": area_rng, **entry})
 
     def accumulate(self) -> None:
         """Accumulate the per-image results into curves, and store them in `eval`."""
         self.logger.info("Accumulating evaluation results.")
         p = self.params
-        columns, tally = self._columns, self._tally
+        seen = self._seen
         is_lazy = "eval_imgs" not in self.__dict__
         if not is_lazy and not self.eval_imgs:
             self.logger.warning("Please run evaluate first.")
         if "freq_groups" not in self.__dict__:
             raise InputError("accumulate() needs the results of evaluate(); got none")
-        if is_lazy and columns is not None and tally is not None:
-            _check_unchanged(p, columns)
-            arrays = build(tally, p.rec_thrs)
-            pointers = Lazy(partial(pointers_of_tally, tally, columns))
+        if is_lazy and seen is not None and seen.tally is not None:
+            _check_unchanged(p, seen.cells)
+            arrays = build(seen.tally, p.rec_thrs)
+            pointers = Lazy(partial(pointers_of_tally, seen))
         else:
             arrays = accumulate_entries(self.eval_imgs, p)
             pointers = Lazy(partial(pointers_of_entries, self.eval_imgs, p))
@@ -280,13 +290,13 @@ class LVISEval(StepwiseEvaluation):
         return self.results
 
 
-def _check_unchanged(p: LVISParams, columns: EvaluationColumns) -> None:
+def _check_unchanged(p: LVISParams, cells: Cells) -> None:
     """Raise `InputError` if images, classes, thresholds or ranges were changed after `evaluate`."""
     is_same = {
-        "img_ids": list(p.img_ids) == columns.images,
-        "cat_ids": list(p.cat_ids) == columns.classes,
-        "area_rng": [tuple(area) for area in p.area_rng] == columns.bounds,
-        "iou_thrs": np.array_equal(p.iou_thrs, columns.thresholds),
+        "img_ids": list(p.img_ids) == cells.images,
+        "cat_ids": list(p.cat_ids) == cells.classes,
+        "area_rng": [tuple(area) for area in p.area_rng] == cells.bounds,
+        "iou_thrs": np.array_equal(p.iou_thrs, cells.thresholds),
         "use_cats": bool(p.use_cats),
     }
     changed = next((name for name, same in is_same.items() if not same), None)
@@ -294,63 +304,58 @@ def _check_unchanged(p: LVISParams, columns: EvaluationColumns) -> None:
         raise InputError(f"`params.{changed}` must be as it was in evaluate(); call evaluate() again after changing it")
 
 
-def _plain(value: Any) -> Any:
+def _python_value(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
-def select_federated(truths: LVIS, results: LVISResults, p: LVISParams) -> EvaluationColumns:
+def select_federated(truths: LVIS, results: LVISResults, p: LVISParams) -> EvaluatedRows:
     """Select the annotations that `lvis` evaluates under these parameters, in its order."""
     params = coco_params(p)
     index = ImageClassIndex.of(params, compared=get_lazy(truths))
+    index.needs_area = True
     lists = _lists(index, truths)
-    columns = columns_under(params, index, _detections(index, results), _truths(index, truths))
-    if columns.has_joined_runs:
+    rows = rows_under(params, _detections(index, results), _truths(index, truths))
+    if rows is None:
         raise InputError(
             "masks of annotations and of results have runs of no pixels, where `lvis` stops comparing them; encode "
             "them again, as `boxscore.dropin.mask.encode` does"
         )
-    rules = {**columns.rules, "ignored": "difficult", "limits_per": "image", "limits": (None,)}
-    return replace(columns, rules=rules, is_strict=True).looked_for(negative=lists[0], not_exhaustive=lists[1])
+    rules = {**rows.rules, "ignored": "difficult", "limits_per": "image", "limits": (None,)}
+    return replace(rows, rules=rules).with_coverage(negative=lists[0], not_exhaustive=lists[1])
 
 
-def _with_area(side: Side) -> Side:
-    """Drop rows without a positive finite area, as `LVIS.get_ann_ids` does."""
-    return take_side(side, np.flatnonzero((side.area > 0) & (side.area < np.inf)))
-
-
-def _truths(index: ImageClassIndex, lvis: LVIS) -> TruthColumns:
+def _truths(index: ImageClassIndex, lvis: LVIS) -> Selected[Truths]:
     lazy = index.lazy_columns(lvis)
     if lazy is not None:
-        _, shared = index.select_rows(lazy)
-        no_flags = np.zeros(len(shared["image"]), np.uint8)
-        return _with_area(TruthColumns(**shared, is_crowd=no_flags, is_ignored=no_flags))
-    anns, shared = _select_dicts(index, lvis)
-    is_ignored = np.array([bool(ann.get("ignore", 0)) for ann in anns], np.uint8)
-    return TruthColumns(**shared, is_crowd=np.zeros_like(is_ignored), is_ignored=is_ignored)
+        row, columns = index.select_rows(lazy)
+        return truths_of(index, columns, None, lazy.columns.areas[row], lazy.columns.id[row])
+    found = _select_dicts(index, lvis)
+    ignore = np.array([bool(ann.get("ignore", 0)) for ann in found.anns], np.uint8)
+    return truths_of(index, found.shapes(), ignore, found.column("area"), found.id)
 
 
-def _detections(index: ImageClassIndex, results: LVISResults) -> DetectionColumns:
+def _detections(index: ImageClassIndex, results: LVISResults) -> Selected[Detections]:
     lazy = index.lazy_columns(results)
     if lazy is not None and lazy.columns.score is not None:
-        row, shared = index.select_rows(lazy)
-        return _with_area(DetectionColumns(**shared, score=lazy.columns.score[row], is_numbered=True))
-    anns, shared = _select_dicts(index, results)
-    given = [ann["score"] for ann in anns]
+        row, columns = index.select_rows(lazy)
+        return detections_of(columns, lazy.columns.score[row], lazy.columns.areas[row], lazy.columns.id[row])
+    found = _select_dicts(index, results)
+    given = [ann["score"] for ann in found.anns]
     score = np.array(given) if given else np.zeros(0)
     if score.dtype.kind not in "biuf" or score.ndim != 1:
         bad = next((row for row, each in enumerate(given) if np.asarray(each).dtype.kind not in "biuf"), 0)
-        raise InputError(f"result {anns[bad]['id']}: `score` must be a number; got {given[bad]!r}")
-    return DetectionColumns(**shared, score=score.astype(np.float64), given_score=given)
+        raise InputError(f"result {found.anns[bad]['id']}: `score` must be a number; got {given[bad]!r}")
+    return detections_of(found.shapes(), score.astype(np.float64), found.column("area"), found.id, given)
 
 
-def _select_dicts(index: ImageClassIndex, lvis: LVIS) -> tuple[list[Dict], Dict]:
-    """Select the dicts of the evaluation's images and classes; return also the columns that both sides share."""
-    selected = index.select_dicts(lvis, ("area",))
-    if selected is None:
+def _select_dicts(index: ImageClassIndex, lvis: LVIS) -> SelectedDicts:
+    """Select the dicts of the evaluation's images and classes."""
+    found = index.select_dicts(lvis, ("area",))
+    if found is None:
         anns = load_annotations(lvis, index.images, index.classes, is_pooled=False)
         keys = ("area",) if index.has_masks else ("bbox", "area")
-        raise InputError(odd_value(anns, keys) or "annotations must have numbers as ids")
-    return selected.anns, {**selected.shared, "area": selected.columns.area[selected.row]}
+        raise InputError(invalid_value(anns, keys) or "annotations must have numbers as ids")
+    return found
 
 
 def _lists(index: ImageClassIndex, truths: LVIS) -> list[tuple[Any, Any]]:
@@ -360,7 +365,7 @@ def _lists(index: ImageClassIndex, truths: LVIS) -> list[tuple[Any, Any]]:
     for name, wanted, ids in (("img_ids", index.images, known[0]), ("cat_ids", index.classes, known[1])):
         unknown = next((each for each in wanted if each not in ids), None)
         if unknown is not None:
-            raise InputError(f"`params.{name}` must be ids of the dataset; got {_plain(unknown)!r}")
+            raise InputError(f"`params.{name}` must be ids of the dataset; got {_python_value(unknown)!r}")
     if lazy is not None:
         return [index.select(*pairs)[1:] for pairs in (lazy.negative, lazy.not_exhaustive)]
     images = truths.load_imgs(index.images)
@@ -376,39 +381,6 @@ def list_of(image: Dict, key: str) -> list[Any]:
     return list(image[key])
 
 
-def entries_of(columns: EvaluationColumns) -> list[Dict | None]:
-    """The entries of `eval_imgs`, by class, then area range, then image."""
-    return [
-        None
-        if entry is None
-        else {
-            "image_id": entry["image_id"],
-            "category_id": entry["category_id"],
-            "area_rng": entry["aRng"],
-            **_renamed(entry),
-        }
-        for entry in entries(columns)
-    ]
-
-
-def match_pair(
-    detections: list[Dict],
-    truths: list[Dict],
-    overlap: Any,
-    is_partial: Sequence[bool],
-    *,
-    thresholds: Any,
-    area: Any,
-) -> Dict:
-    """Match one image and class in one area range; the entry lacks the keys that identify these."""
-    rules = ImageRules(thresholds=thresholds, area=area, limit=max(len(detections), 1))
-    # as in LVIS: crowds are regular truths
-    entry = match_image(detections, [{**truth, "iscrowd": 0} for truth in truths], overlap, rules)
-    order = np.argsort([-each["score"] for each in detections], kind="mergesort")
-    entry["dtIgnore"] = entry["dtIgnore"] | ((entry["dtMatches"] == 0) & np.array(is_partial, bool)[order])
-    return _renamed(entry)
-
-
 def _renamed(entry: Dict) -> Dict:
     """Convert an entry of pycocotools to the keys of `lvis`."""
     return {name: entry[key] for key, name in _NAMES.items()}
@@ -417,26 +389,25 @@ def _renamed(entry: Dict) -> Dict:
 def accumulate_entries(made: Sequence[Dict | None], p: LVISParams) -> Arrays:
     """Build the arrays from entries."""
     keys = {name: key for key, name in _NAMES.items()}
-    again = [None if entry is None else {keys.get(name, name): entry[name] for name in entry} for entry in made]
+    again = [None if entry is None else {keys[name]: value for name, value in entry.items()} for entry in made]
     wanted = coco_params(p)
     return accumulate(again, wanted, wanted)
 
 
-def pointers_of_tally(tally: Tally, seen: EvaluationColumns) -> dict[int, dict[int, Dict]]:
+def pointers_of_tally(seen: Evaluated) -> dict[int, dict[int, Dict]]:
     """`dt_pointers`: ids of detections by falling score, and whether they are TP or FP, per class and area range."""
-    detections = seen.detections
-    # The rows of the tally, by image, class and falling score; then by class and falling score.
-    ids = detections.id[np.lexsort((-detections.score, detections.label, detections.image))]
-    order = np.lexsort((tally.image, -tally.score, tally.label))
-    ids, label, verdict = ids[order], tally.label[order], tally.verdict[order]
-    num_truths = tally.num_truths
-    start, end = (np.searchsorted(label, np.arange(len(seen.classes)), side=side) for side in ("left", "right"))
+    rows = seen.parts[0].rows
+    assert seen.tally is not None
+    assert rows is not None
+    tally, classes = seen.tally.sorted(), np.arange(len(seen.cells.classes))
+    ids, verdict, num_truths = rows.id[tally.row], tally.verdict, tally.num_truths
+    start, end = (np.searchsorted(tally.label, classes, side=side) for side in ("left", "right"))
     return {
         k: {
             a: _pointers(ids[start[k] : end[k]], verdict[start[k] : end[k], a].T) if num_truths[k, a] else {}
-            for a in range(len(seen.areas))
+            for a in range(len(seen.cells.areas))
         }
-        for k in range(len(seen.classes))
+        for k in classes.tolist()
     }
 
 

@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 
 import boxscore._compiled as _compiled
 from boxscore._support.exceptions import InputError
-from boxscore._support.lazy import Lazy, LazyField
 from boxscore._support.locks import fork_safe_lock
 from boxscore._support.threads import num_threads
 from boxscore.data.geometry.keypoints import Keypoints
@@ -31,6 +30,7 @@ from boxscore.dropin import mask
 Dict = dict[str, Any]
 FileName = str | os.PathLike[str]
 Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
 Pairs = tuple[NDArray[np.int64], NDArray[np.int64]]
 """Images and classes, one pair per row."""
 
@@ -123,50 +123,52 @@ def _identity(status: os.stat_result) -> tuple[int, ...]:
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class AnnotationColumns:
+class AnnotationColumns(NamedTuple):
     """Annotations, one row each, in the order of the file or array."""
 
-    image: NDArray[np.int64]
-    category: NDArray[np.int64]
-    box: NDArray[np.float64]
+    image: Ints
+    category: Ints
+    box: Floats
     """In xywh. Shape (N, 4)."""
-    area: LazyField[NDArray[np.float64]] = LazyField()
-    id: LazyField[NDArray[np.int64]] = LazyField()
+    id: Ints
+    area: Floats | None = None
+    """None: the areas of the boxes."""
     is_crowd: NDArray[np.uint8] | None = None
-    score: NDArray[np.float64] | None = None
-    has_box_areas: bool = False
-    """Whether all areas are known to be the boxes' areas."""
+    score: Floats | None = None
+
+    @property
+    def areas(self) -> Floats:
+        """The given areas, or the areas of the boxes."""
+        return self.box[:, 2] * self.box[:, 3] if self.area is None else self.area
+
+    def take(self, row: Ints) -> "AnnotationColumns":
+        """Select rows."""
+        columns: list[Any] = [None if column is None else column[row] for column in self]
+        return AnnotationColumns(*columns)
 
 
 class LazyDataset:
     """A dataset file whose annotations are all in columns. Masks and keypoints are read on first use."""
 
-    def __init__(
-        self, file: FileSnapshot, columns: AnnotationColumns, images: "ListedImages", categories: dict[int, str]
-    ) -> None:
-        self.columns, self.categories = columns, categories
-        self._listed = images
+    def __init__(self, file: FileSnapshot, columns: AnnotationColumns, read: Any) -> None:
+        self.columns = columns
+        self.read: Any = read
+        """The `_compiled.CocoFile`; None in a copy."""
+        self.categories = dict(zip(read.categories.id.tolist(), read.categories.name, strict=True))
         self._file: FileSnapshot | None = file
         self._parsed: Dict = {}
         self._masks: Masks | None = None
         self._keypoints: Keypoints | None = None
         self._by_image: Pairs | None = None
 
-    @property
-    def num_images(self) -> int:
-        """The number of images that the file lists."""
-        return len(self._listed.id)
-
-    def image_ids(self) -> list[int]:
-        """The ids of all images, in the order of the file."""
-        return list(dict.fromkeys(self._listed.id.tolist()))
-
     @cached_property
-    def images(self) -> "ImageSizes":
-        """The sizes of all images, in the order of the file."""
-        sizes = zip(self._listed.height.tolist(), self._listed.width.tolist(), strict=True)
-        return dict(zip(self._listed.id.tolist(), sizes, strict=True))
+    def images(self) -> dict[int, None]:
+        """The ids of all images, in the order of the file."""
+        return dict.fromkeys(self.read.images.id.tolist())
+
+    def __getstate__(self) -> Dict:
+        """The state of a copy, without `read`: results with polygons are then read as dicts."""
+        return {**vars(self), "images": self.images, "read": None}
 
     def rows_of(self, images: NDArray[np.int64]) -> NDArray[np.int64]:
         """The rows of some images, ascending, by binary search: for evaluations batch by batch."""
@@ -194,15 +196,9 @@ class LazyDataset:
         if more is None:
             return None
         columns = AnnotationColumns(
-            image=boxes.image,
-            category=boxes.category,
-            box=boxes.box,
-            area=boxes.area,
-            id=boxes.id,
-            is_crowd=boxes.is_crowd,
+            boxes.image, boxes.category, boxes.box, id=boxes.id, area=boxes.area, is_crowd=boxes.is_crowd
         )
-        names = dict(zip(read.categories.id.tolist(), read.categories.name, strict=True))
-        return cls(file, columns, ListedImages.of(read.images), names, **more)
+        return cls(file, columns, read, **more)
 
     @classmethod
     def _read_more(cls, file: FileSnapshot, read: Any) -> Dict | None:  # noqa: ARG003
@@ -213,7 +209,7 @@ class LazyDataset:
         """The masks of all annotations; None if not all have one."""
         if self._masks is None and self._file is not None:
             read = self._file.read_columns("masks")
-            self._masks = None if read is None else drawn(read.boxes, self.images)
+            self._masks = None if read is None else drawn(read, read.complete_truths)
         return self._masks
 
     def keypoints(self) -> Keypoints | None:
@@ -227,7 +223,7 @@ class LazyDataset:
             self._keypoints = Keypoints(
                 point=given.point.reshape(num, -1, 2),
                 visibility=given.third,
-                area=self.columns.area,
+                area=self.columns.areas,
                 box=self.columns.box,
                 num_labelled=given.num_labelled,
             )
@@ -258,13 +254,11 @@ class LazyResults:
         masks: Masks | None = None,
         keypoints: Keypoints | None = None,
         *,
-        complete: Callable[[list[Dict]], bool] | None = None,
         is_partial: bool = False,
     ) -> None:
         self.columns = columns
         self._source, self._header = source, header
         self._masks, self._keypoints = masks, keypoints
-        self._complete = complete_boxes if complete is None else complete
         self._is_partial = is_partial
 
     @classmethod
@@ -285,34 +279,23 @@ class LazyResults:
         read = read or read_boxes(file)
         if read is None or read.is_dataset or read.boxes.score is None:
             return None
-        boxes = read.boxes
-        masks = None if boxes.segmentations is None else drawn(boxes, _sizes_of(header))
-        if boxes.segmentations is not None and masks is None:
+        # as in COCO: the first result decides whether boxes are given, or made around masks or keypoints
+        is_missing = np.isnan(read.boxes.box[:, 0])
+        if is_missing.any() and not is_missing[0]:
             return None
-        box, area = boxes.box, None
-        complete: Callable[[list[Dict]], bool] = complete_boxes
-        keypoints = _detected(boxes)
-        if keypoints is not None and np.isnan(box).any():
-            # as in COCO: the first result decides whether all have boxes; if not, boxes are made around the keypoints
-            if not np.isnan(box).all():
-                return None
-            complete, box = complete_keypoints, boxes.keypoints.around
-        if boxes.mask_area is not None:
-            complete = complete_masks
-            # as in COCO: the first result decides whether all have boxes; if not, areas are the areas of masks
-            if masks is None or not np.isnan(box).all():
-                return None
-            box, area = masks.runs.box.astype(np.float64), masks.runs.area.astype(np.float64)
+        masks = _drawn_results(read, header)
+        boxes, keypoints = read.boxes, _detected(read.boxes)
+        if masks is None and (boxes.segmentations is not None or boxes.mask_area is not None):
+            return None
         columns = AnnotationColumns(
-            image=boxes.image,
-            category=boxes.category,
-            box=box,
-            area=Lazy(lambda: box[:, 2] * box[:, 3]) if area is None else area,
-            id=Lazy(lambda: np.arange(1, len(box) + 1)),
+            boxes.image,
+            boxes.category,
+            boxes.box,
+            id=np.arange(1, len(boxes.box) + 1),
+            area=boxes.area,
             score=boxes.score,
-            has_box_areas=boxes.mask_area is None,
         )
-        return cls(file, columns, header, masks, keypoints, complete=complete, is_partial=compared is not None)
+        return cls(file, columns, header, masks, keypoints, is_partial=compared is not None)
 
     @classmethod
     def from_array(cls, data: NDArray[Any], header: "LazyDataset | Dict") -> "LazyResults | None":
@@ -323,32 +306,24 @@ class LazyResults:
             return None
         data = data.copy()
         columns = AnnotationColumns(
-            image=data[:, 0].astype(np.int64),
-            category=data[:, 6].astype(np.int64),
-            box=np.ascontiguousarray(data[:, 1:5], np.float64),
-            area=(data[:, 3] * data[:, 4]).astype(np.float64),
+            data[:, 0].astype(np.int64),
+            data[:, 6].astype(np.int64),
+            np.ascontiguousarray(data[:, 1:5], np.float64),
             id=np.arange(1, len(data) + 1),
+            area=(data[:, 3] * data[:, 4]).astype(np.float64),
             score=data[:, 5].astype(np.float64),
         )
         return cls(data, columns, header)
 
     def masks(self, truths: LazyDataset | None = None) -> Masks | None:
-        """The masks of all results; None if an image has no size, or if only some results have masks.
+        """The masks of all results; None if not all results have one.
 
         With `truths`, masks without a truth of the same image and class may have only an area.
-        As in COCO: the mask of a result without one is its box.
         """
-        if self._is_partial and self._masks is not None and (truths is None or truths is not self._header):
+        if self._is_partial and (truths is None or truths is not self._header):
             assert isinstance(self._source, FileSnapshot)
             read = self._source.read_columns("masks")
-            self._masks, self._is_partial = drawn(read.boxes, _sizes_of(self._header)), False
-        if self._masks is None:
-            if isinstance(self._source, FileSnapshot) and self._source.has(b'"segmentation"'):
-                return None
-            sizes = sizes_at(self.columns.image, _sizes_of(self._header))
-            if sizes is None:
-                return None
-            self._masks = Masks.from_polygons([[outline] for outline in outlines_of(self.columns.box)], sizes)
+            self._masks, self._is_partial = _drawn_results(read, self._header), False
         return self._masks
 
     def keypoints(self) -> Keypoints | None:
@@ -363,12 +338,8 @@ class LazyResults:
         header = self._header.header() if isinstance(self._header, LazyDataset) else self._header
         is_file = isinstance(self._source, FileSnapshot)
         anns = self._source.parse() if is_file else array_to_dicts(self._source)  # type: ignore[union-attr, arg-type]
-        self._complete(anns)
+        complete_results(anns)
         return {**header, "annotations": anns}
-
-
-ImageSizes = dict[int, tuple[float, float]]
-"""Height and width by image id; NaN if unknown."""
 
 
 def _detected(boxes: Any) -> Keypoints | None:
@@ -377,55 +348,25 @@ def _detected(boxes: Any) -> Keypoints | None:
     return None if given is None else Keypoints(point=given.point.reshape(len(boxes.image), -1, 2))
 
 
-class ListedImages(NamedTuple):
-    """The images that a file lists. Shape (N,) each."""
-
-    id: NDArray[np.int64]
-    height: NDArray[np.float64]
-    width: NDArray[np.float64]
-
-    @classmethod
-    def of(cls, images: Any) -> "ListedImages":
-        """Copy the columns of a `_compiled.CocoImages`."""
-        return cls(images.id, images.height, images.width)
-
-
-def _sizes_of(header: LazyDataset | Dict) -> ImageSizes:
-    if isinstance(header, LazyDataset):
-        return header.images
-    return {image["id"]: (image.get("height", np.nan), image.get("width", np.nan)) for image in header["images"]}
-
-
-def sizes_at(images: Any, sizes: ImageSizes) -> NDArray[np.int64] | None:
-    """Height and width of each row's image; None if one is unknown. Shape (N, 2)."""
-    distinct, index = np.unique(np.asarray(images), return_inverse=True)
-    known = np.array([sizes.get(image, (np.nan, np.nan)) for image in distinct.tolist()], np.float64).reshape(-1, 2)
-    if not (np.isfinite(known) & (known >= 0) & (known == np.floor(known))).all():
-        return None
-    return known.astype(np.int64)[index]
-
-
-def drawn(boxes: Any, sizes: ImageSizes) -> Masks | None:
-    """Draw the masks of a `_compiled.CocoBoxes`; return None if an image with polygons has no size.
+def drawn(read: Any, complete: Callable[[int], None]) -> Masks | None:
+    """Complete the rows of a `_compiled.CocoFile`, and draw its masks; return None if one can't be drawn.
 
     As in COCO: a polygon of fewer than three points is an error; return None, since the path for dicts raises it.
     """
-    if boxes.segmentations.has_short_polygons:
+    if read.boxes.segmentations is not None and read.boxes.segmentations.has_short_polygons:
         return None
-    known: NDArray[np.int64] | None = np.zeros((len(boxes.image), 2), np.int64)
-    if boxes.segmentations.has_polygons:
-        known = sizes_at(boxes.image, sizes)
     try:
-        return None if known is None else Masks(runs=boxes.segmentations.draw(known, num_threads(None)))
+        complete(num_threads(None))
     except _compiled.MaskError:
         return None
+    found = read.boxes.segmentations
+    return Masks(runs=found.masks) if found is not None and found.is_drawn else None
 
 
-def outlines_of(box: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The corners of boxes in xywh, as pycocotools writes them. Shape (N, 8)."""
-    x, y, width, height = box.T
-    right, bottom = x + width, y + height
-    return np.stack([x, y, x, bottom, right, bottom, right, y], axis=1)
+def _drawn_results(read: Any, header: LazyDataset | Dict) -> Masks | None:
+    """Complete results and draw their masks. Polygons can only be drawn if the dataset is a file."""
+    truths = header.read if isinstance(header, LazyDataset) else None
+    return drawn(read, lambda threads: read.complete_detections(threads, truths))
 
 
 def _has_categories(header: LazyDataset | Dict) -> bool:
@@ -446,25 +387,29 @@ def copy_header(dataset: Dict) -> Dict:
     return header
 
 
-def complete_boxes(anns: list[Dict]) -> bool:
-    """Give results an outline, an area, an id and `iscrowd` 0; return False if a dict is in the list twice."""
-    return _compiled.complete_boxes(anns)
+def complete_results(anns: list[Dict]) -> bool:
+    """Give results an area, an id, and a missing box or outline; return whether ids are known to be 1, 2, 3, …
+
+    As in COCO: the first result decides whether all have boxes, else masks, else keypoints.
+    """
+    if "bbox" in anns[0] and anns[0]["bbox"] != []:
+        return _compiled.complete_boxes(anns)
+    if "segmentation" in anns[0]:
+        complete_masks(anns)
+        return False
+    return _compiled.complete_keypoints(anns, _compiled.boxes_around_keypoints(anns), _around_keypoints)
 
 
-def complete_masks(anns: list[Dict]) -> bool:
-    """Give results that only have masks an area, a box, an id and `iscrowd` 0; always return False."""
+def complete_masks(anns: list[Dict], *, has_crowds: bool = True) -> None:
+    """Give results that only have masks an area, a box, an id and, if `has_crowds`, `iscrowd` 0."""
     masks = [ann["segmentation"] for ann in anns]
     for number, (ann, area, box) in enumerate(zip(anns, mask.area(masks), mask.toBbox(masks), strict=True), start=1):
         ann["area"] = area
         if "bbox" not in ann:
             ann["bbox"] = box
-        ann["id"], ann["iscrowd"] = number, 0
-    return False
-
-
-def complete_keypoints(anns: list[Dict]) -> bool:
-    """Give results that only have keypoints an area, a box and an id; return False if a dict is in the list twice."""
-    return _compiled.complete_keypoints(anns, _compiled.boxes_around_keypoints(anns), _around_keypoints)
+        ann["id"] = number
+        if has_crowds:
+            ann["iscrowd"] = 0
 
 
 def mask_of(ann: Dict, images: Mapping[Any, Dict]) -> Any:
@@ -521,7 +466,7 @@ class AnnotationSnapshot:
             return None
         has_categories = "categories" in dataset
         columns = read_columns(annotations, ("image_id", "id", *["category_id"] * has_categories))
-        if columns is None or not columns.has_plain_ids or not _are_distinct(ids := columns.id):
+        if columns is None or not columns.has_int_ids or not _are_distinct(ids := columns.id):
             return None
         return cls(
             annotations=list(annotations),
@@ -610,12 +555,22 @@ class LazyIndex:
 
 def get_lazy(dataset: Any) -> Any:
     """The lazy annotations of a dataset; None once dicts may have changed, or if a subclass overrides queries."""
+    return _untouched(dataset, "_lazy", "dataset", *getattr(dataset, "INDEX", ()))
+
+
+def get_snapshot(dataset: Any) -> AnnotationSnapshot | None:
+    """The snapshot of a dataset; None once its annotations were read or set, or if a subclass overrides queries."""
+    return _untouched(dataset, "_snapshot", *getattr(dataset, "INDEX", ())[:2])  # type: ignore[no-any-return]
+
+
+def _untouched(dataset: Any, name: str, *parts: str) -> Any:
+    """A private attribute; None if an instance has one of these attributes, or queries from outside of this package."""
     state = getattr(dataset, "__dict__", {})
-    lazy = state.get("_lazy")
-    if lazy is None or any(name in state for name in ("dataset", *dataset.INDEX, *dataset.QUERIES)):
+    value = state.get(name)
+    if value is None or any(part in state for part in (*parts, *dataset.QUERIES)):
         return None
-    homes = (getattr(getattr(type(dataset), name), "__module__", "") for name in dataset.QUERIES)
-    return lazy if all(home.startswith("boxscore.dropin.") for home in homes) else None
+    homes = (getattr(getattr(type(dataset), query), "__module__", "") for query in dataset.QUERIES)
+    return value if all(home.startswith("boxscore.dropin.") for home in homes) else None
 
 
 def build_index(dataset: Dict) -> tuple[Any, ...]:

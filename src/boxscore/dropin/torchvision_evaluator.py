@@ -14,23 +14,28 @@ from boxscore._support.exceptions import InputError
 from boxscore.arrays import is_array, library, to_numpy
 from boxscore.data.batch_keys import DETECTION_KEYS
 from boxscore.data.batches import read_alike
-from boxscore.data.geometry.keypoints import Keypoints
+from boxscore.data.dataset import Detections
 from boxscore.data.geometry.masks import Masks
 from boxscore.dropin.coco_dataset import COCO
 from boxscore.dropin.evaluated_rows import (
-    DetectionColumns,
-    EvaluatedBatch,
-    EvaluationColumns,
+    ALL,
+    Cells,
+    EvaluatedPart,
+    EvaluatedRows,
     ImageClassIndex,
-    columns_under,
-    describe_odd,
+    RefusedRowError,
+    Selected,
+    describe_invalid,
+    detections_of,
     distinct,
     join,
-    select_columns,
+    rows_under,
+    select_rows,
     select_truths,
+    shape_of,
 )
 from boxscore.dropin.evaluation import COCOeval
-from boxscore.dropin.image_entries import entries
+from boxscore.dropin.image_entries import part_entries
 from boxscore.dropin.params import Params
 from boxscore.result.distributed import gather_bytes, is_distributed
 
@@ -50,8 +55,6 @@ PREPARATIONS = {
     "keypoints": "prepare_for_coco_keypoint",
 }
 """The methods that make COCO's results, by similarity. If a subclass overrides one, its results are evaluated."""
-
-_EMPTY_RUNS = "masks of `coco_gt` and of results have runs of no pixels, where pycocotools stops; encode them again"
 
 
 class CocoEvaluator:
@@ -94,7 +97,7 @@ class CocoEvaluator:
         for evaluation in self.coco_eval.values():
             evaluation.params.useCats = int(useCats)
         self.img_ids: list[Any] = []
-        self._batches: dict[str, list[EvaluatedBatch]] = {iou_type: [] for iou_type in iou_types}
+        self._batches: dict[str, list[EvaluatedPart]] = {iou_type: [] for iou_type in iou_types}
         self._is_finished = False
         self._images: set[Any] = set()
 
@@ -118,7 +121,7 @@ class CocoEvaluator:
                 categories); `masks` or `keypoints` if these are evaluated. An empty dict is an image without
                 predictions.
         """
-        predictions = {_plain_id(image): prediction for image, prediction in predictions.items()}
+        predictions = {_python_id(image): prediction for image, prediction in predictions.items()}
         if not predictions:
             return
         batches = {iou_type: self._evaluate(predictions, iou_type) for iou_type in self.iou_types}
@@ -127,35 +130,43 @@ class CocoEvaluator:
             self._batches[iou_type].append(batch)
         self._is_finished = False
 
-    def _evaluate(self, predictions: Predictions, iou_type: str) -> EvaluatedBatch:
+    def _evaluate(self, predictions: Predictions, iou_type: str) -> EvaluatedPart:
         params = copy.copy(self.coco_eval[iou_type].params)
         params.imgIds = distinct(list(predictions))
         params.maxDets = sorted(params.maxDets)
         if params.catIds == [-1]:  # set by `accumulate`, which pools the classes
             params.catIds = self.coco_gt.getCatIds()
         params.catIds = distinct(params.catIds)
-        if self._has_own_preparation(iou_type):
-            results = self._load(predictions, iou_type)
-            return self._matched(select_columns(self.coco_gt, results, params), results, params)
-        found = PredictionColumns.read(predictions, iou_type)
-        self._check_known(found.images)
-        index = ImageClassIndex.of(params)
-        truths = select_truths(index, self.coco_gt)
-        columns = None if truths is None else columns_under(params, index, found.select(index), truths)
-        return self._matched(columns, COCO(), params)
+        found = None
+        if not self._has_own_preparation(iou_type):
+            found = PredictionColumns.read(predictions, iou_type)
+            self._check_known(found.images)
+        results = self._load(self.prepare(predictions, iou_type)) if found is None else None
+        try:
+            rows = select_rows(self.coco_gt, results, params) if found is None else self._select(found, params)
+        except RefusedRowError:
+            rows = None
+        else:
+            if rows is None and (described := describe_invalid(self.coco_gt, results or COCO(), params)) is not None:
+                raise InputError(described)
+        if rows is not None:
+            return EvaluatedPart.of(rows)
+        results = self._load(found.results(iou_type)) if found is not None else results
+        evaluation = COCOeval(iouType=iou_type)
+        evaluation.cocoGt, evaluation.cocoDt, evaluation.params = self.coco_gt, results, params
+        evaluation._evaluate_any(params)
+        return EvaluatedPart(cells=Cells.of(params), entries=evaluation.evalImgs, overlaps=evaluation.ious)
 
-    def _matched(self, columns: EvaluationColumns | None, results: Any, params: Params) -> EvaluatedBatch:
-        if columns is None:
-            raise InputError(describe_odd(self.coco_gt, results, params) or _EMPTY_RUNS)
-        return EvaluatedBatch.of(columns)
+    def _select(self, found: "PredictionColumns", params: Params) -> EvaluatedRows | None:
+        index = ImageClassIndex.of(params)
+        return rows_under(params, found.select(index), select_truths(index, self.coco_gt))
 
     def _has_own_preparation(self, iou_type: str) -> bool:
         names = ("prepare", PREPARATIONS[iou_type])
         return any(getattr(type(self), name) is not getattr(CocoEvaluator, name) for name in names)
 
-    def _load(self, predictions: Predictions, iou_type: str) -> Any:
-        """Make the results by the subclass's methods, and load them as a dataset."""
-        results = self.prepare(predictions, iou_type)
+    def _load(self, results: list[Dict]) -> Any:
+        """Load results as a dataset."""
         self._check_known([result["image_id"] for result in results])
         with contextlib.redirect_stdout(io.StringIO()):
             return COCO.loadRes(self.coco_gt, results) if results else COCO()
@@ -174,7 +185,7 @@ class CocoEvaluator:
         """
         gathered = self._batches
         if is_distributed():
-            mine = pickle.dumps({iou_type: [join(each)] if each else [] for iou_type, each in self._batches.items()})
+            mine = pickle.dumps(self._batches)
             parts = [pickle.loads(part) for part in gather_bytes(mine, "synchronize_between_processes()")]
             gathered = {iou_type: [batch for part in parts for batch in part[iou_type]] for iou_type in self.iou_types}
         self._finish(gathered)
@@ -186,13 +197,12 @@ class CocoEvaluator:
         for evaluation in self.coco_eval.values():
             evaluation.accumulate()
 
-    def _finish(self, batches: dict[str, list[EvaluatedBatch]]) -> None:
+    def _finish(self, batches: dict[str, list[EvaluatedPart]]) -> None:
         """Join the batches and pass them to the evaluations."""
         for iou_type, evaluation in self.coco_eval.items():
             if not batches[iou_type]:
                 raise InputError("the evaluator must have seen images before they are accumulated; call update() first")
-            every = join(batches[iou_type])
-            evaluation.take_over(every.columns, every.tally)
+            evaluation.take_over(join(batches[iou_type]))
         self._is_finished = True
 
     def summarize(self) -> None:
@@ -206,8 +216,8 @@ class CocoEvaluator:
         """The entries of `evalImgs` for each update of this process, computed on each access. Shape (K, A, N) each."""
         return {
             iou_type: [
-                np.array([*entries(batch.columns), None], object)[:-1].reshape(
-                    len(batch.columns.classes), len(batch.columns.areas), len(batch.columns.images)
+                np.array([*part_entries(batch), None], object)[:-1].reshape(
+                    len(batch.cells.classes), len(batch.cells.areas), len(batch.cells.images)
                 )
                 for batch in batches
             ]
@@ -239,7 +249,7 @@ class CocoEvaluator:
         return PredictionColumns.read(predictions, "keypoints").results("keypoints")
 
 
-def _plain_id(image: Any) -> Any:
+def _python_id(image: Any) -> Any:
     """Convert a tensor with one number to the number; return other ids unchanged."""
     return image.item() if hasattr(image, "item") else image
 
@@ -280,21 +290,24 @@ class PredictionColumns(NamedTuple):
     def _read_alike(cls, predictions: Predictions) -> "PredictionColumns | None":
         """Read all boxes in one step if the arrays of all images are alike; else return None."""
         given = {image: prediction for image, prediction in predictions.items() if len(prediction)}
-        batch = read_alike([*given.values()], DETECTION_KEYS, is_hosted=True)
+        batch = read_alike([*given.values()], DETECTION_KEYS, as_numpy=True)
         if batch is None:
             return None
         images = [image for image, num in zip(given, batch.num_rows, strict=True) for _ in range(num)]
-        label = to_numpy(batch.columns["label"]).astype(np.int64)
-        return cls(images, label, _as_float64(batch.columns["score"]), _read_boxes(batch.columns["box"], None))
+        label = to_numpy(batch.columns["labels"]).astype(np.int64)
+        return cls(images, label, _as_float64(batch.columns["scores"]), _read_boxes(batch.columns["boxes"], None))
 
-    def select(self, index: ImageClassIndex) -> DetectionColumns:
+    def select(self, index: ImageClassIndex) -> Selected[Detections]:
         """Select the detections of the evaluation's images and classes."""
         position = {image: i for i, image in enumerate(index.images)}
         image = np.array([position[each] for each in self.images], np.int64)
         row, image, label = index.select_labels(image, self.category)
-        shared: Dict = {"image": image, "label": label, "score": self.score[row]}
-        number = np.arange(1, len(self.images) + 1)[row]
-        return DetectionColumns(**shared, id=number, **_columns_of(self.shapes, row))
+        shapes = self.shapes
+        if row is not ALL:
+            shapes = shapes.take(row) if isinstance(shapes, Masks) else shapes[row]
+        shape = {"keypoints": shapes[:, :, :2]} if index.has_keypoints else shape_of(shapes)
+        columns = {"image_ids": image, "labels": label, **shape}
+        return detections_of(columns, self.score[row], None, np.arange(1, len(self.images) + 1)[row])
 
     def results(self, iou_type: str) -> list[Dict]:
         """Convert the rows to COCO's results, one dict per detection."""
@@ -382,16 +395,3 @@ def _joined(shapes: list[Any], images: list[Any]) -> Any:
     if len({each.shape[1] for each in shapes}) > 1:
         raise InputError(f"`keypoints` must be as many in all images, as in {images[0]!r}; got different numbers")
     return np.concatenate(shapes)
-
-
-def _columns_of(shapes: Any, row: Any) -> Dict:
-    """Select shapes, and compute areas as COCO does for results."""
-    if isinstance(shapes, Masks):
-        masks = shapes if isinstance(row, slice) else shapes.take(row)
-        return {"shape": masks, "area": masks.runs.area.astype(np.float64)}
-    shapes = shapes[row]
-    if shapes.ndim == 2:
-        return {"shape": shapes, "area": shapes[:, 2] * shapes[:, 3]}
-    x, y = shapes[:, :, 0], shapes[:, :, 1]
-    area = np.zeros(len(shapes)) if x.size == 0 else np.ptp(x, axis=1) * np.ptp(y, axis=1)
-    return {"shape": Keypoints(point=shapes[:, :, :2]), "area": area}

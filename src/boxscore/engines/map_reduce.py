@@ -107,7 +107,7 @@ def finish_within_limit(tallies: Sequence[Tally], finish: Callable[[list[Tally]]
     if tallies[0].protocol.limits_per != "dataset":
         return finish(list(tallies))
     whole = joined(tallies)
-    return replace(finish([whole.limited()]), lazy_tally=Lazy(lambda: whole))
+    return replace(finish([whole.limited()]), _lazy_tally=Lazy(lambda: whole))
 
 
 def finish_tallies(tallies: Sequence[Tally], threads: int) -> Result:

@@ -100,7 +100,7 @@ def match(
         protocol=protocol,
         image=np.array([images[row] for row in kept], np.int64),
         label=np.array([labels[row] for row in kept], np.int64),
-        score=host_scores(detections.score)[np.array(kept, np.int64)],
+        score=host_scores(detections.scores)[np.array(kept, np.int64)],
         rank=np.array([ranks[row] for row in kept], np.int64),
         verdict=np.array(verdicts, np.uint8).reshape(shape),
         similarity=np.array([each.similarity if each.verdict == TRUE else 0.0 for each in firsts], np.float64),
@@ -181,8 +181,8 @@ def _is_ignored(truth: _Truth, area: Area, protocol: Protocol) -> bool:
 
 
 def _ids_and_scores(detections: Detections) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    score = to_numpy(detections.score).astype(np.float64)
-    return to_numpy(detections.image), to_numpy(detections.label), score
+    score = to_numpy(detections.scores).astype(np.float64)
+    return to_numpy(detections.image_ids), to_numpy(detections.labels), score
 
 
 def _truths_by_image_and_label(truths: Truths, protocol: Protocol) -> dict[tuple[int, int], list[_Truth]]:
@@ -191,7 +191,7 @@ def _truths_by_image_and_label(truths: Truths, protocol: Protocol) -> dict[tuple
     kinds = truths.kinds(protocol)
     kind_of = [REGULAR] * len(truths) if kinds is None else to_numpy(kinds).tolist()
     groups: dict[tuple[int, int], list[_Truth]] = defaultdict(list)
-    ids = zip(to_numpy(truths.image).tolist(), to_numpy(truths.label).tolist(), strict=True)
+    ids = zip(to_numpy(truths.image_ids).tolist(), to_numpy(truths.labels).tolist(), strict=True)
     for row, group in enumerate(ids):
         groups[group].append(_Truth(row, shapes[row], areas[row], kind_of[row]))
     return groups
@@ -366,7 +366,7 @@ def suppress(
     [False, True, False]
     """
     protocol = Protocol.named("voc2012", pixels=pixels)
-    boxes = Boxes(box=np.asarray(box, np.float64), box_format=box_format).shapes(protocol)
+    boxes = Boxes(boxes=np.asarray(box, np.float64), box_format=box_format).shapes(protocol)
     kept: list[int] = []
     discarded = [True] * len(boxes)
     for i in sorted(range(len(boxes)), key=lambda i: -score[i]):

@@ -1,5 +1,6 @@
 """Read files into columns and write columns to files. Each format has a module; `registry` has the table of formats."""
 
+import os
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -12,6 +13,7 @@ from boxscore._support.text import count
 from boxscore._support.threads import num_threads
 from boxscore.data.dataset import Detections, Truths
 from boxscore.data.geometry.box_formats import BoxFormat, check_box_format
+from boxscore.data.geometry.kinds import as_iou_types
 from boxscore.formats.files import open_source, write_output
 from boxscore.formats.joining import Report, join, to_truths
 from boxscore.formats.records import Options, Records
@@ -27,7 +29,6 @@ from boxscore.formats.registry import (
 )
 from boxscore.formats.selection import select, select_detections, select_truths, selected_classes, selected_images
 from boxscore.formats.writers import Loss, without_kinds
-from boxscore.protocol.protocol import IouType, iou_types_of
 
 if TYPE_CHECKING:
     from boxscore.formats.groups import read_groups
@@ -87,6 +88,24 @@ def with_labels(records: Records, role: Role, options: Options, known: Mapping[i
     return records
 
 
+def find_swapped(truths: AnyPath, detections: Sequence[AnyPath]) -> AnyPath | None:
+    """The file among the detections that can only be truths, if the file of truths can be detections; else None."""
+    are_there = all(os.path.exists(path) for path in (truths, *detections))  # noqa: PTH110 (False for a name that is too long)
+    if not are_there or not _is_read_as(truths, "detections"):
+        return None
+    candidates = (path for path in detections if _is_read_as(path, "truths"))
+    return next((path for path in candidates if not _is_read_as(path, "detections")), None)
+
+
+def _is_read_as(path: AnyPath, role: Role) -> bool:
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            read_records(path, role)
+    except InputError:
+        return False
+    return True
+
+
 def read_truths(
     path: AnyPath,
     *,
@@ -96,7 +115,7 @@ def read_truths(
     box_format: BoxFormat | None = None,
     sizes: Any = None,
     names: Any = None,
-    iou_type: IouType | Sequence[IouType] = "bbox",
+    iou_type: str | Sequence[str] = "bbox",
     keep_polygons: bool = False,
     image_labels: AnyPath | None = None,
     hierarchy: AnyPath | None = None,
@@ -117,8 +136,8 @@ def read_truths(
         sizes: Sizes of images, for boxes that are fractions: a mapping from ids or names to (width, height), the path
             of a list `name,width,height`, or the folder of the images.
         names: Names of classes, for YOLO and Open Images: a list, or the path of a file.
-        iou_type: The shapes to read, one or several: boxes for "bbox", masks for "segm" and "boundary", keypoints for
-            "keypoints", oriented boxes for "obb" and "probiou".
+        iou_type: The shapes to read, one or several: of the geometry that has the similarity, such as boxes for "bbox",
+            masks for "segm" and "boundary", oriented boxes for "obb" and "probiou".
         keep_polygons: Keep the polygons that masks are drawn from, for writing them again.
         image_labels: Open Images' verified labels: a CSV with ImageID, LabelName and Confidence, which says which
             classes were verified in which images.
@@ -150,7 +169,7 @@ def read_detections(
     names: Any = None,
     unmatched: Literal["error", "warn"] = "error",
     map_classes: Any = None,
-    iou_type: IouType | Sequence[IouType] = "bbox",
+    iou_type: str | Sequence[str] = "bbox",
     score_key: str = "score",
     keep_polygons: bool = False,
     hierarchy: AnyPath | None = None,
@@ -255,9 +274,9 @@ def read_detections_and_report(
 
 
 def _options(
-    *, box_format: BoxFormat | None, threads: int | None, iou_type: IouType | Sequence[IouType], **others: Any
+    *, box_format: BoxFormat | None, threads: int | None, iou_type: str | Sequence[str], **others: Any
 ) -> Options:
-    iou_types = iou_types_of(iou_type)
+    iou_types = as_iou_types(iou_type)
     if box_format is not None:
         check_box_format(box_format)
     if threads is not None:

@@ -2,7 +2,6 @@
 
 import csv
 import io
-import json
 import warnings
 from collections.abc import Mapping
 from dataclasses import replace
@@ -14,7 +13,7 @@ import numpy as np
 
 from boxscore._support.exceptions import InputError
 from boxscore.data.dataset import Truths
-from boxscore.formats.files import open_source
+from boxscore.formats.files import open_source, parse_json
 from boxscore.formats.records import Named, Records
 from boxscore.formats.selection import some
 
@@ -59,13 +58,10 @@ def _is_file(source: Any) -> bool:
 def _read(path: Path) -> list[tuple[Any, Any]]:
     content = open_source(path).text()
     if path.suffix.lower() == ".json":
-        try:
-            plain = json.loads(content)
-        except ValueError as error:
-            raise InputError(f"{path}: not JSON: {error}") from None
-        if not isinstance(plain, dict):
-            raise InputError(f"{path}: must be a JSON object from classes to classes; got a {type(plain).__name__}")
-        return list(plain.items())
+        classes = parse_json(content, str(path))
+        if not isinstance(classes, dict):
+            raise InputError(f"{path}: must be a JSON object from classes to classes; got a {type(classes).__name__}")
+        return list(classes.items())
     pairs = []
     for number, row in enumerate(csv.reader(io.StringIO(content), delimiter="\t" if "\t" in content else ","), 1):
         if not row or (number == 1 and [cell.strip().lower() for cell in row] == ["from", "to"]):

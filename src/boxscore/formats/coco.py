@@ -4,7 +4,7 @@ import json
 import os
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -13,27 +13,32 @@ from numpy.typing import NDArray
 
 import boxscore._compiled as _compiled
 from boxscore._support.exceptions import InputError
+from boxscore._support.inputs import ParsedFile, keep, kept
 from boxscore._support.threads import num_threads
 from boxscore.arrays import to_numpy
 from boxscore.data.batch_keys import COVERAGE_KEYS
 from boxscore.data.dataset import Detections, Truths
+from boxscore.data.geometry import Geometry
 from boxscore.data.geometry.box_formats import is_oriented
+from boxscore.data.geometry.boxes import Boxes
+from boxscore.data.geometry.keypoints import Keypoints, PoseRows
 from boxscore.data.geometry.masks import Masks, Polygons
+from boxscore.data.geometry.oriented_boxes import OrientedBoxes, OrientedRows
 from boxscore.formats.federated import class_groups, coverage_rows, written_letters, written_lists
 from boxscore.formats.files import Output, Source
-from boxscore.formats.records import Key, Named, Options, OrientedRows, PoseRows, Records
-from boxscore.formats.table_keypoints import lists_of
+from boxscore.formats.records import Key, Named, Options, Records
+from boxscore.formats.registry import Role
 from boxscore.formats.ultralytics_json import are_oriented_results, is_from_ultralytics, read_oriented
 from boxscore.formats.writers import Host, Loss, changed, from_xywh
 from boxscore.protocol.comparable import NO_FREQUENCY
 from boxscore.protocol.protocol import Protocol
 
-_KEYS = {"box": "bbox", "mask": "segmentation", "ignore": "iscrowd", "visibility": "keypoints"}
+_KEYS = {"boxes": "bbox", "masks": "segmentation", "ignore": "iscrowd", "visibility": "keypoints"}
 """COCO's names for our columns, if they differ and a row can be invalid."""
+_SHAPES: Mapping[type[Geometry], str] = {Masks: "masks", Keypoints: "keypoints", OrientedBoxes: "corners"}
+"""The shapes besides boxes that files have, and the name of each in `_compiled.CocoShapes`."""
 _SEGMENTATION = re.compile(rb'"segmentation"\s*:\s*(\{\s*"|\[\s*[^\]\s])')
 """Matches a segmentation that is not empty."""
-
-
 _KEYPOINTS = re.compile(rb'"keypoints"\s*:\s*\[\s*[-\d]')
 """Matches keypoints that are not empty; `keypoints` of categories are names, which it does not match."""
 
@@ -46,19 +51,16 @@ def recognises(source: Source, role: str) -> bool:
     return head == b"{" or (head == b"[" and role == "detections") or source.suffix == ".json"
 
 
-def has_masks(source: Source, role: str) -> bool:  # noqa: ARG001
-    """Whether an annotation or a result has a segmentation that is not empty."""
-    return _SEGMENTATION.search(source.read()) is not None
-
-
-def has_keypoints(source: Source, role: str) -> bool:  # noqa: ARG001
-    """Whether an annotation or a result has keypoints."""
-    return _KEYPOINTS.search(source.read()) is not None
+def kinds_of(source: Source, role: str) -> list[type[Geometry]]:  # noqa: ARG001
+    """The geometries of annotations or results: masks and keypoints that are not empty."""
+    content = source.read()
+    patterns: Mapping[type[Geometry], re.Pattern[bytes]] = {Masks: _SEGMENTATION, Keypoints: _KEYPOINTS}
+    return [kind for kind, pattern in patterns.items() if pattern.search(content) is not None]
 
 
 def read_truths(source: Source, options: Options) -> Records:
     """Read the annotations of a COCO dataset."""
-    file = _load(source, options)
+    file = _load(source, options, "truths")
     if not file.is_dataset:
         raise InputError(f"{source}: expected an object with `annotations` and `categories`; got a list")
     if file.categories is None:
@@ -67,7 +69,7 @@ def read_truths(source: Source, options: Options) -> Records:
     if records.coverage is not None and (row := file.boxes.first_ignored) is not None:
         rule = "lvis ignores such truths, which protocol lvis does not: remove it, or evaluate by boxscore.lvis"
         raise InputError(f"{records.location(row)}: `ignore` must be 0 in a file with LVIS' lists of classes; {rule}")
-    return replace(records, keypoints=_poses(file.boxes)) if options.has_keypoints else records
+    return replace(records, **_poses(file.boxes)) if options.reads(Keypoints) else records
 
 
 def read_detections(source: Source, options: Options) -> Records:
@@ -75,14 +77,14 @@ def read_detections(source: Source, options: Options) -> Records:
 
     `options` may give a box format other than COCO's for results.
     """
-    if options.is_oriented and are_oriented_results(source):
+    if options.reads(OrientedBoxes) and are_oriented_results(source):
         return read_oriented(source, options.box_format)
-    file = _load(source, options)
+    file = _load(source, options, "detections")
     score = file.boxes.score
     records = _records(source, file, options, score=np.zeros(0) if score is None else score)
     records = replace(records, has_ultralytics_ids=is_from_ultralytics(source))
-    if options.has_keypoints:
-        records = replace(records, keypoints=_poses(file.boxes))
+    if options.reads(Keypoints):
+        records = replace(records, **_poses(file.boxes))
     if options.box_format is not None and file.boxes.has_boxes and not file.is_dataset:
         records = replace(records, box_format=options.box_format)
     if score is None and len(records):
@@ -90,20 +92,20 @@ def read_detections(source: Source, options: Options) -> Records:
     return records
 
 
-def _load(source: Source, options: Options) -> Any:
-    """Read the source as a `_compiled.CocoFile`: boxes, images and categories."""
-    if options.has_masks and options.has_keypoints:
-        raise InputError(f"`iou_type` must not have masks and keypoints at once; got {', '.join(options.iou_types)}")
-    if options.is_oriented and (options.has_masks or options.has_keypoints):
-        raise InputError(
-            f"`iou_type` must not have oriented boxes and others at once; got {', '.join(options.iou_types)}"
-        )
-    name = "masks" if options.has_masks else "keypoints" if options.has_keypoints else "boxes"
-    if options.is_oriented:
-        is_turned = is_oriented(options.box_format) and options.box_format != "xyxyxyxy"
-        name = "turned_boxes" if is_turned else "corners"
+def _load(source: Source, options: Options, role: Role) -> Any:
+    """Read the source as a `_compiled.CocoFile`: boxes, images and categories; or return it if it was kept."""
+    others = [kind for kind in options.kinds if kind is not Boxes]
+    if len(others) > 1:
+        names = " and ".join(kind.plural for kind in others)
+        raise InputError(f"`iou_type` must not have {names} at once; got {', '.join(options.iou_types)}")
+    name = _SHAPES.get(others[0], "boxes") if others else "boxes"
+    if name == "corners" and is_oriented(options.box_format) and options.box_format != "xyxyxyxy":
+        name = "turned_boxes"
     settings = {"shapes": getattr(_compiled.CocoShapes, name), "score": getattr(_compiled.CocoScore, options.score_key)}
     path, threads = source.unread_path, num_threads(options.threads)
+    known: ParsedFile | None = kept(role, source.path)
+    if known is not None and known.shapes == name and options.score_key == "score":
+        return known.file
     try:
         if path is not None:  # read in parts, so that the file need not fit into memory
             file = _compiled.read_coco_file(os.fsencode(path), threads, **settings)
@@ -115,6 +117,8 @@ def _load(source: Source, options: Options) -> Any:
         raise InputError(f"{source}: {error.strerror}") from None
     if file.is_dataset and not file.has_annotations:
         raise InputError(f"{source}: `annotations` must be a list; got nothing")
+    if role == "truths":
+        keep(role, source.path, ParsedFile(file, name))
     return file
 
 
@@ -149,7 +153,7 @@ def _records(source: Source, file: Any, options: Options, **more: Any) -> Record
         raise InputError(f"{location(row)}: `segmentation` {rule}") from None
     if boxes.segmentations is not None:
         more |= _masks(boxes.segmentations, keeps_polygons=options.keeps_polygons)
-    elif options.has_masks and not len(image):
+    elif options.reads(Masks) and not len(image):
         more["mask"] = Masks.from_rle([])
     fields: dict[str, Any] = {"box": boxes.box, "box_format": "xywh"}
     if boxes.oriented is not None:
@@ -161,7 +165,7 @@ def _records(source: Source, file: Any, options: Options, **more: Any) -> Record
         **fields,
         location=location,
         source=str(source),
-        terms=_KEYS | {"box": "segmentation"} if is_corners else _KEYS,
+        terms=_KEYS | {"boxes": "segmentation"} if is_corners else _KEYS,
         id=boxes.id,
         area=boxes.area,
         **more,
@@ -178,12 +182,13 @@ def _masks(segmentations: Any, *, keeps_polygons: bool) -> dict[str, Masks | Pol
     return {"mask": Masks(runs=segmentations.masks), **({} if polygons is None else {"polygons": polygons})}
 
 
-def _poses(boxes: Any) -> PoseRows:
-    given = boxes.keypoints
-    if given is None:
-        return PoseRows(np.zeros((0, 0, 2)), np.zeros((0, 0)))
-    point = given.point.reshape(len(boxes.image), -1, 2)
-    return PoseRows(point, given.third, given.num_labelled, boxes.has_boxes)
+def _poses(boxes: Any) -> dict[str, Any]:
+    """The field `shapes` of `Records`, with keypoints."""
+    given, poses = boxes.keypoints, PoseRows(np.zeros((0, 0, 2)), np.zeros((0, 0)))
+    if given is not None:
+        point = given.point.reshape(len(boxes.image), -1, 2)
+        poses = PoseRows(point, given.third, given.num_labelled, has_boxes=boxes.has_boxes)
+    return {"shapes": {Keypoints: poses}}
 
 
 def _keys(ids: NDArray[np.int64], names: list[str] | None) -> Key:
@@ -214,8 +219,8 @@ def write_truths(truths: Truths) -> tuple[Output, list[Loss]]:
         area = box[:, 2] * box[:, 3] if host.mask is None else host.mask.runs.area.astype(np.float64)
         if host.oriented is not None:
             area = to_numpy(host.oriented.areas(Protocol.named("coco")))
-        elif host.keypoints is not None:  # OKS is relative to this area
-            area = to_numpy(host.keypoints.areas(Protocol.named("coco_keypoints"))).astype(np.float64)
+        elif (poses := host.get(Keypoints)) is not None:  # OKS is relative to this area
+            area = to_numpy(poses.areas(Protocol.named("coco_keypoints"))).astype(np.float64)
     ignore = np.zeros(len(host), bool) if host.ignore is None else host.ignore
     columns = (host.image.tolist(), host.label.tolist(), box.tolist(), area.tolist(), ignore.tolist())
     shapes = [{**mask, **pose} for mask, pose in zip(_segmentations(host), _keypoints(host), strict=True)]
@@ -244,6 +249,7 @@ def write_truths(truths: Truths) -> tuple[Output, list[Loss]]:
     return {"": json.dumps(dataset).encode()}, [
         *host.flags_lost("truncated"),
         groups,
+        *host.shapes_lost(*_SHAPES),
         *host.angles_lost(),
         *_rounding(host, box),
     ]
@@ -267,10 +273,11 @@ def _segmentations(host: Host) -> Iterable[dict[str, Any]]:
 
 def _keypoints(host: Host) -> Iterable[dict[str, Any]]:
     """The keypoints of each row, for truths with the number of labelled points; empty dicts without keypoints."""
-    if host.keypoints is None:
+    keypoints = host.get(Keypoints)
+    if keypoints is None:
         return [{}] * len(host)
-    numbers = lists_of(host.keypoints)
-    num = (numbers[:, 2::3] > 0).sum(axis=1) if host.keypoints.num_labelled is None else host.keypoints.num_labelled
+    numbers = keypoints.triples().reshape(len(host), -1)
+    num = (numbers[:, 2::3] > 0).sum(axis=1) if keypoints.num_labelled is None else keypoints.num_labelled
     rows = [[int(x) if i % 3 == 2 and x.is_integer() else x for i, x in enumerate(row)] for row in numbers.tolist()]
     if host.score is not None:
         return [{"keypoints": row} for row in rows]
@@ -312,7 +319,7 @@ def write_detections(detections: Detections, truths: Truths) -> tuple[Output, li
     host = Host.of(detections, truths)
     box = host.left_top_sizes()
     boxes = [{"bbox": each} for each in box.tolist()]
-    if host.keypoints is not None and not host.has_boxes:
+    if host.get(Keypoints) is not None and not host.has_boxes:
         boxes = [{}] * len(host)  # readers compute the boxes around the points
     shapes = (_segmentations(host), _keypoints(host))
     columns = (host.image.tolist(), host.label.tolist(), boxes, host.scores.tolist(), *shapes)
@@ -322,4 +329,9 @@ def write_detections(detections: Detections, truths: Truths) -> tuple[Output, li
     ]
     area = host.own_areas().get("area")
     lost = Loss(num=0 if area is None else int((area != box[:, 2] * box[:, 3]).sum()), what="area")
-    return {"": json.dumps(results).encode()}, [*host.angles_lost(), *_rounding(host, box), lost]
+    return {"": json.dumps(results).encode()}, [
+        *host.shapes_lost(*_SHAPES),
+        *host.angles_lost(),
+        *_rounding(host, box),
+        lost,
+    ]

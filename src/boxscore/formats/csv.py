@@ -11,11 +11,11 @@ from typing import Any
 
 from boxscore._support.exceptions import InputError
 from boxscore.data.dataset import Detections, Truths
-from boxscore.formats import table_keypoints
+from boxscore.data.geometry import Geometry
 from boxscore.formats.files import Output, Source, suffix_of
 from boxscore.formats.polygon_writers import outlines_as_runs
 from boxscore.formats.records import Options, Records
-from boxscore.formats.table_masks import NAMES, cells_of
+from boxscore.formats.table_masks import cells_of
 from boxscore.formats.tables import (
     BOXES,
     CORNERS,
@@ -27,6 +27,7 @@ from boxscore.formats.tables import (
     TURNED_BOXES,
     Table,
     detection_records,
+    kinds_in,
     shown,
     truth_records,
 )
@@ -47,19 +48,9 @@ def is_open_images(source: Source) -> bool:
     return {"imageid", "labelname", "xmin", "xmax", "ymin", "ymax"} <= set(header(source))
 
 
-def has_masks(source: Source, role: str) -> bool:  # noqa: ARG001
-    """Whether the header has a column of masks."""
-    return not {*NAMES}.isdisjoint(header(source))
-
-
-def has_oriented_boxes(source: Source, role: str) -> bool:  # noqa: ARG001
-    """Whether the header has four corners."""
-    return {*CORNERS} <= {*header(source)}
-
-
-def has_keypoints(source: Source, role: str) -> bool:  # noqa: ARG001
-    """Whether the header has a column of keypoints."""
-    return table_keypoints.NAME in header(source)
+def kinds_of(source: Source, role: str) -> list[type[Geometry]]:  # noqa: ARG001
+    """The geometries that the header has columns of, except upright boxes."""
+    return kinds_in(header(source))
 
 
 def header(source: Source) -> list[str]:
@@ -141,14 +132,14 @@ def write_truths(truths: Truths, *, path: Path) -> tuple[Output, list[Loss]]:
         columns["area"] = [repr(area) for area in host.area.tolist()]
     columns |= _size_columns(host, host.image.tolist())
     masks, lost = _mask_column(host)
-    columns |= masks | _keypoint_columns(host)
+    columns |= masks | _shape_columns(host)
     rows = list(zip(*columns.values(), strict=True))
     if host.empty_images:
         empty = dict.fromkeys(columns, [""] * len(host.empty_images))
         empty |= _image_columns(host, host.empty_images) | _size_columns(host, host.empty_images)
         rows += zip(*empty.values(), strict=True)
     losses = [Loss(num=len(host.empty_classes), what="class without boxes", plural="classes without boxes"), lost]
-    losses += [*host.angles_lost(), *host.crowding_lost()]
+    losses += [*host.shapes_lost_in_tables(), *host.angles_lost(), *host.crowding_lost()]
     return {"": encoded(list(columns), rows, _delimiter_of(path))}, losses
 
 
@@ -159,10 +150,11 @@ def write_detections(detections: Detections, truths: Truths, *, path: Path) -> t
     masks, lost = _mask_column(host)
     if any(cell.startswith("[") for cell in masks.get("segmentation", ())):
         columns |= _size_columns(host, host.image.tolist())  # polygons are drawn into images of these sizes
-    columns |= masks | _keypoint_columns(host)
+    columns |= masks | _shape_columns(host)
     columns |= {name: [repr(area) for area in areas.tolist()] for name, areas in host.own_areas().items()}
     return {"": encoded(list(columns), list(zip(*columns.values(), strict=True)), _delimiter_of(path))}, [
         lost,
+        *host.shapes_lost_in_tables(),
         *host.angles_lost(),
     ]
 
@@ -205,13 +197,16 @@ def _mask_column(host: Host) -> tuple[dict[str, list[str]], Loss]:
     return columns, outlines_as_runs(num_lost)
 
 
-def _keypoint_columns(host: Host) -> dict[str, list[str]]:
-    """The columns of keypoints in JSON and of the number of labelled points; empty without keypoints."""
-    if host.keypoints is None:
-        return {}
-    counts = table_keypoints.num_labelled_of(host.keypoints)
-    columns = {name: [str(num) for num in column.tolist()] for name, column in counts.items()}
-    return columns | {table_keypoints.NAME: list(map(json.dumps, table_keypoints.lists_of(host.keypoints).tolist()))}
+def _shape_columns(host: Host) -> dict[str, list[str]]:
+    """The columns of shapes other than boxes and masks; several numbers per row are a list in JSON."""
+    return {
+        name: [*map(_cell, (column if column.ndim == 1 else column.reshape(len(column), -1)).tolist())]
+        for name, column in host.shape_columns().items()
+    }
+
+
+def _cell(value: Any) -> str:
+    return json.dumps(value) if isinstance(value, list) else repr(value)
 
 
 def encoded(header: list[str], rows: list[tuple[str, ...]], delimiter: str) -> bytes:

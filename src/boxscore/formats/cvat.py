@@ -13,7 +13,6 @@ video. From a shape with `outside` until the next shape, the track has no box.
 
 import math
 import re
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,19 +21,21 @@ from typing import Any
 import numpy as np
 
 from boxscore._support.exceptions import InputError
-from boxscore._support.text import count
 from boxscore.data.dataset import Truths
+from boxscore.data.geometry import Geometry
 from boxscore.data.geometry.masks import Masks
 from boxscore.data.geometry.outlines import trace
 from boxscore.formats import xml
 from boxscore.formats.files import Output, Source, suffix_of
 from boxscore.formats.pixel_masks import MAX_PIXELS, Crop, drawn, row_major, row_major_counts, with_masks
 from boxscore.formats.polygon_writers import bounds_of, boxes_lost, shapes_lost, with_enough_points
-from boxscore.formats.records import Floats, Named, Options, Records, RowsWarning, locations
+from boxscore.formats.records import Floats, Ids, Options, Records, RowBuilder, warn_of_shapes_left_out
 from boxscore.formats.writers import Host, Loss, named_classes, number, rounding_of_corners
 
 _SHAPES = ("box", "polygon", "mask")
 """Shapes that are read."""
+_READ = "box and polygon"
+"""The shapes of the file, in warnings."""
 _OTHER_SHAPES = ("polyline", "points", "cuboid", "ellipse", "skeleton")
 _CORNERS = ("xtl", "ytl", "xbr", "ybr")
 _BOX_OF_MASK = ("left", "top", "width", "height")
@@ -72,11 +73,11 @@ def _file(source: Source) -> str | None:
     return next((file for file in source.files(".xml") if file == "annotations.xml"), None)
 
 
-def has_masks(source: Source, role: str) -> bool:  # noqa: ARG001
-    """Whether the file has a polygon or a mask."""
+def kinds_of(source: Source, role: str) -> list[type[Geometry]]:  # noqa: ARG001
+    """Masks, if the file has a polygon or a mask."""
     file = _file(source)
     content = b"" if file is None else source.read(file)
-    return b"<polygon" in content or b"<mask" in content
+    return [Masks] if b"<polygon" in content or b"<mask" in content else []
 
 
 def read_truths(source: Source, options: Options) -> Records:
@@ -93,9 +94,9 @@ def read_truths(source: Source, options: Options) -> Records:
             raise InputError(f"{where}: must have images or tracks; got both")
         return _read_tracks(root, source, where, options)
     ids: list[int] = []
-    names: list[str] = []
-    sizes, labels, offsets = [], [], [0]
+    sizes: dict[int, tuple[int, int] | None] = {}
     shapes: list[_Shape] = []
+    rows = RowBuilder(source, lambda image, row: f"{where}: image {image} ({rows.groups[image]}): shape {row}")
     num_other = 0
     for index, image in enumerate(root.iter("image")):
         location = f"{where}: image {index}"
@@ -103,42 +104,34 @@ def read_truths(source: Source, options: Options) -> Records:
         if name is None:
             raise InputError(f"{location} must have a name")
         ids.append(index if (given := image.get("id")) is None else _whole_number(given, f"{location}: `id`"))
-        names.append(name)
-        sizes.append(_size_of(image.get("width"), image.get("height")))
+        rows.begin(name)
+        sizes[ids[-1]] = _size_of(image.get("width"), image.get("height"))
         for row, element in enumerate(element for element in image if element.tag in _SHAPES):
             label = element.get("label")
             if label is None:
                 raise InputError(f"{location} ({name}): {element.tag} {row} must have a label")
-            labels.append(label)
-            shapes.append(_shape_of(element, f"{location} ({name}): {element.tag} {row}", has_masks=options.has_masks))
+            shapes.append(
+                _shape_of(element, f"{location} ({name}): {element.tag} {row}", has_masks=options.reads(Masks))
+            )
+            rows.add(label, shapes[-1].box, row)
         num_other += sum(element.tag in _OTHER_SHAPES for element in image)
-        offsets.append(len(shapes))
-    _warn_of_others(num_other, where)
+    warn_of_shapes_left_out(num_other, _READ, where)
     if len(set(ids)) < len(ids):
         raise InputError(f"{where}: images must have different ids")
-    records = Records(
-        image=np.repeat(np.array(ids, np.int64), np.diff(offsets)),
-        label=Named.of(labels),
-        box=_boxes(shapes),
-        box_format="xyxy",
-        location=locations(
-            offsets[:-1] or [0], lambda image, row: f"{where}: image {image} ({names[image]}): shape {row}"
-        ),
-        source=str(source),
-        image_names=dict(zip(ids, names, strict=True)),
-        image_sizes={number: size for number, size in zip(ids, sizes, strict=True) if size is not None},
-        class_names=_class_names(root),
-    )
-    return _with_masks(records, shapes, options)
+    images = {
+        "image_names": dict(zip(ids, rows.groups, strict=True)),
+        "image_sizes": {number: size for number, size in sizes.items() if size is not None},
+    }
+    return _records(root, rows, np.array(ids, np.int64), images, shapes, options)
 
 
-def _boxes(shapes: Sequence[_Shape]) -> Floats:
-    return np.array([shape.box for shape in shapes], np.float64).reshape(-1, 4)
-
-
-def _with_masks(records: Records, shapes: Sequence[_Shape], options: Options) -> Records:
-    """Add the masks of the shapes to the records, if the options ask for them."""
-    if not options.has_masks:
+def _records(
+    root: Any, rows: RowBuilder, ids: Ids, images: Mapping[str, Any], shapes: Sequence[_Shape], options: Options
+) -> Records:
+    """The records of the rows, with their masks if the options ask for them. `ids`: the image of each group."""
+    more = {"box": rows.values(4), "box_format": "xyxy", "class_names": _class_names(root), **images}
+    records = Records(**rows.fields() | {"image": ids[rows.group.code]}, **more)
+    if not options.reads(Masks):
         return records
     parts = [[] if shape.outline is None else [shape.outline] for shape in shapes]
     crops = {row: [shape.crop] for row, shape in enumerate(shapes) if shape.crop is not None}
@@ -150,31 +143,22 @@ def _class_names(root: Any) -> dict[int, str] | None:
     return dict(enumerate(dict.fromkeys(listed))) if listed else None
 
 
-def _warn_of_others(num_other: int, where: str) -> None:
-    if num_other:
-        what = f"{count(num_other, 'shape')} other than box and polygon"
-        fate = "they are left out"
-        message = f"{where}: {what} left out"
-        warnings.warn(RowsWarning(message, num=num_other, what=what, fate=fate, location=str(where)), stacklevel=5)
-
-
 def _read_tracks(root: Any, source: Source, where: str, options: Options) -> Records:
     """Read the shapes of every frame of a video. Images are frames, with their numbers as ids and CVAT's names."""
-    rows, video, num_other = _read_video(root, where, has_masks=options.has_masks)
-    _warn_of_others(num_other, where)
-    shapes = [row.shape for row in rows]
-    records = Records(
-        image=np.array([row.frame for row in rows], np.int64),
-        label=Named.of([row.label for row in rows]),
-        box=_boxes(shapes),
-        box_format="xyxy",
-        location=lambda row: rows[row].location,
-        source=str(source),
-        image_names={frame: _frame_name(frame) for frame in video.frames},
-        image_sizes=None if video.size is None else dict.fromkeys(video.frames, video.size),
-        class_names=_class_names(root),
-    )
-    return _with_masks(records, shapes, options)
+    found, video, num_other = _read_video(root, where, has_masks=options.reads(Masks))
+    warn_of_shapes_left_out(num_other, _READ, where)
+    rows = RowBuilder(source, lambda _, row: found[row].location)
+    frames: list[int] = []
+    for index, row in enumerate(found):
+        if frames[-1:] != [row.frame]:
+            frames.append(row.frame)
+            rows.begin(_frame_name(row.frame))
+        rows.add(row.label, row.shape.box, index)
+    images = {
+        "image_names": {frame: _frame_name(frame) for frame in video.frames},
+        "image_sizes": None if video.size is None else dict.fromkeys(video.frames, video.size),
+    }
+    return _records(root, rows, np.array(frames, np.int64), images, [row.shape for row in found], options)
 
 
 def _whole_number(text: str | None, what: str) -> int:
@@ -473,9 +457,9 @@ def write_truths(truths: Truths, *, path: Path) -> tuple[Output, list[Loss]]:
     losses = [
         *host.flags_lost("ignore", "truncated"),
         Loss(num=0 if host.area is None else len(host), what="area"),
-        *host.oriented_lost(),
+        *host.shapes_lost(Masks),
         Loss(num=sum(label != position for position, label in enumerate(names)), what="class id"),
-        *host.keypoints_lost(),
+        *host.crowding_lost(),
         *losses,
     ]
     return {"" if suffix_of(path) == ".xml" else "annotations.xml": content}, losses

@@ -12,9 +12,11 @@ import numpy as np
 from boxscore._support.exceptions import InputError
 from boxscore._support.image_file_names import base_of, stem_of
 from boxscore.data.dataset import Detections, Truths
+from boxscore.data.geometry import Geometry
+from boxscore.data.geometry.oriented_boxes import OrientedBoxes, OrientedRows
 from boxscore.formats.class_names import NAMES_FILES, find_names
-from boxscore.formats.files import Output, Source, decode
-from boxscore.formats.records import Floats, Named, Options, OrientedRows, Records, locations
+from boxscore.formats.files import Output, Source
+from boxscore.formats.records import Options, Records, RowBuilder
 from boxscore.formats.writers import Host, Loss, check_file_name, named_classes, number
 
 _HEADERS = ("imagesource", "gsd")
@@ -38,9 +40,9 @@ def recognises(source: Source, role: str) -> bool:
     return any(_is_inside(file) for file in files)
 
 
-def has_oriented_boxes(source: Source, role: str) -> bool:  # noqa: ARG001
-    """True: all boxes of this format are oriented."""
-    return True
+def kinds_of(source: Source, role: str) -> list[type[Geometry]]:  # noqa: ARG001
+    """Oriented boxes."""
+    return [OrientedBoxes]
 
 
 def _is_result(file: str) -> bool:
@@ -75,36 +77,30 @@ def read_truths(source: Source, options: Options) -> Records:  # noqa: ARG001
     files = _label_files(source) if source.is_folder else [""]
     if not files:
         raise InputError(f"{source}: the folder has no label files (labelTxt/*.txt)")
-    table, names, flags, lines, offsets = [], [], [], [], [0]
-    for file in files:
-        for line, content in enumerate(decode(source.read(file), source.location(file)).splitlines(), start=1):
-            words = content.split()
-            if not words or _is_header(content):
+    rows = _rows(source, files)
+    for file, name in zip(files, source.image_names(files), strict=True):
+        rows.begin(name)
+        for line, content in source.lines(file):
+            if _is_header(content):
                 continue
+            words = content.split()
             corners = _numbers(words[:8]) if len(words) in (9, 10) else None
             is_difficult = words[9:] or ["0"]
             if corners is None or is_difficult[0] not in ("0", "1", "2"):
                 wanted = "x1 y1 x2 y2 x3 y3 x4 y4 class, and 0 or 1 if it is difficult"
                 raise InputError(f"{source.location(file)}: line {line} must be `{wanted}`; got {content[:100]!r}")
-            table.append(corners)
-            names.append(words[8])
-            flags.append(is_difficult[0] != "0")
-            lines.append(line)
-        offsets.append(len(lines))
-    file_of = locations(offsets[:-1], lambda file, _: source.location(files[file]))
-    stems = [stem_of(file or source.name) for file in files]
-    if len(set(stems)) < len(stems):
-        stems = [file.removesuffix(".txt") for file in files]
+            rows.add(words[8], corners, line, is_ignored=is_difficult[0] != "0")
     listed = find_names(source) if source.is_folder else None
     return Records(
-        image=Named(code=np.repeat(np.arange(len(files)), np.diff(offsets)), names=stems),
-        label=Named.of(names),
-        **OrientedRows(_table(table)).fields(),
-        ignore=np.array(flags, bool),
-        location=lambda row: f"{file_of(row)}: line {lines[row]}",
-        source=str(source),
-        class_names=None if listed is None or not {*names} <= {*listed[0].values()} else listed[0],
+        **rows.fields(),
+        **OrientedRows(rows.values(8)).fields(),
+        ignore=rows.ignore,
+        class_names=None if listed is None or not {*rows.names} <= {*listed[0].values()} else listed[0],
     )
+
+
+def _rows(source: Source, files: Sequence[str]) -> RowBuilder:
+    return RowBuilder(source, lambda file, line: f"{source.location(files[file])}: line {line}")
 
 
 def read_detections(source: Source, options: Options) -> Records:
@@ -112,35 +108,22 @@ def read_detections(source: Source, options: Options) -> Records:
     files = [file for file in source.files(".txt") if _is_result(file)] if source.is_folder else [""]
     if not files:
         raise InputError(f"{source}: the folder has no results (Task1_CLASS.txt)")
-    table, images, lines, offsets = [], [], [], [0]
+    rows = _rows(source, files)
     for file in files:
-        for line, content in enumerate(decode(source.read(file), source.location(file)).splitlines(), start=1):
+        rows.begin(_class_of(file or source.name, options.known_classes))
+        for line, content in source.lines(file):
             words = content.split()
-            if not words:
-                continue
             numbers = _numbers(words[1:]) if len(words) == 10 else None
             if numbers is None:
                 wanted = "image score x1 y1 x2 y2 x3 y3 x4 y4"
                 raise InputError(f"{source.location(file)}: line {line} must be `{wanted}`; got {content[:100]!r}")
-            images.append(words[0])
-            table.append(numbers)
-            lines.append(line)
-        offsets.append(len(lines))
-    file_of = locations(offsets[:-1], lambda file, _: source.location(files[file]))
-    numbers_of = _table(table, 9)
-    classes = [_class_of(file or source.name, options.known_classes) for file in files]
+            rows.add(words[0], numbers, line)
+    numbers_of = rows.values(9)
     return Records(
-        image=Named.of(images),
-        label=Named(code=np.repeat(np.arange(len(files)), np.diff(offsets)), names=classes),
+        **rows.fields(is_by_class=True),
         **OrientedRows(np.ascontiguousarray(numbers_of[:, 1:])).fields(),
         score=np.ascontiguousarray(numbers_of[:, 0]),
-        location=lambda row: f"{file_of(row)}: line {lines[row]}",
-        source=str(source),
     )
-
-
-def _table(rows: list[list[float]], size: int = 8) -> Floats:
-    return np.array(rows, np.float64).reshape(-1, size)
 
 
 def _class_of(file: str, known: Sequence[str]) -> str:
@@ -160,8 +143,8 @@ def write_truths(truths: Truths) -> tuple[Output, list[Loss]]:
         lines = [f"{' '.join(map(number, quads[row]))} {names[labels[row]]} {int(ignore[row])}\n" for row in rows]
         output[f"labelTxt/{stems[image]}.txt"] = "".join(lines).encode()
     losses = [
-        Loss(num=0 if host.mask is None else len(host.mask), what="mask"),
-        *host.keypoints_lost(),
+        *host.shapes_lost(OrientedBoxes),
+        *host.crowding_lost(),
         *host.flags_lost("truncated"),
         *host.angles_lost(),
         Loss(num=0 if host.area is None else len(host), what="area"),
@@ -188,8 +171,7 @@ def write_detections(detections: Detections, truths: Truths) -> tuple[Output, li
     for label, rows in lines.items():
         check_file_name(names[label])
         output[f"Task1_{names[label]}.txt"] = "".join(rows).encode()
-    masks = Loss(num=0 if host.mask is None else len(host.mask), what="mask")
-    return output, [masks, *host.keypoints_lost(), *host.angles_lost()]
+    return output, [*host.shapes_lost(OrientedBoxes), *host.angles_lost()]
 
 
 def _class_names(host: Host) -> dict[int, str]:

@@ -31,8 +31,8 @@ def coverage_rows(source: Source, images: Any, listed: Key, boxes: Any) -> Cover
     negative, not_exhaustive = (_pairs(lists) for lists in (images.negative, images.not_exhaustive))
     annotated = (_numbers(boxes, listed), boxes.category)
     rows = Coverage.from_lists(negative=negative, not_exhaustive=not_exhaustive, annotated=annotated)
-    image = replace(listed, code=listed.code[rows.image]) if isinstance(listed, Named) else listed[rows.image]
-    return CoverageRows(image, rows.label, rows.is_exhaustive)
+    image = replace(listed, code=listed.code[rows.image_ids]) if isinstance(listed, Named) else listed[rows.image_ids]
+    return CoverageRows(image, rows.labels, rows.is_exhaustive)
 
 
 def class_groups(source: Source, categories: Any) -> Mapping[int, str] | None:
@@ -54,16 +54,18 @@ def written_lists(truths: Truths) -> dict[int, dict[str, list[int]]]:
     if coverage is None:
         return {}
     keys = pair_keys(
-        np.concatenate([coverage.image, host_ids(truths.image)]),
-        np.concatenate([coverage.label, host_ids(truths.label)]),
+        np.concatenate([coverage.image_ids, host_ids(truths.image_ids)]),
+        np.concatenate([coverage.labels, host_ids(truths.labels)]),
     )
-    own, annotated = np.split(keys, [coverage.image.size])
+    own, annotated = np.split(keys, [coverage.image_ids.size])
     is_partial = np.zeros(own.size, bool) if coverage.is_exhaustive is None else ~coverage.is_exhaustive
     is_negative = ~is_partial | ~np.isin(own, annotated)
-    images = np.union1d(coverage.image, host_ids(truths.image)).tolist()
+    images = np.union1d(coverage.image_ids, host_ids(truths.image_ids)).tolist()
     lists: dict[int, dict[str, list[int]]] = {image: {key: [] for key in COVERAGE_KEYS} for image in images}
     for key, is_listed in zip(COVERAGE_KEYS, (is_negative, is_partial), strict=True):
-        for image, label in zip(coverage.image[is_listed].tolist(), coverage.label[is_listed].tolist(), strict=True):
+        for image, label in zip(
+            coverage.image_ids[is_listed].tolist(), coverage.labels[is_listed].tolist(), strict=True
+        ):
             lists[image][key].append(label)
     return lists
 
@@ -72,7 +74,7 @@ def written_letters(truths: Truths) -> dict[int, dict[str, str]]:
     """The `frequency` of each class by label; {} unless every class has a group and all groups are LVIS'."""
     groups = truths.class_groups or {}
     letter_of = {group: letter for letter, group in GROUPS.items()}
-    labels = truths.names_by_label or np.unique(host_ids(truths.label)).tolist()
+    labels = truths.names_by_label or np.unique(host_ids(truths.labels)).tolist()
     if not set(groups.values()) <= letter_of.keys() or not set(labels) <= groups.keys():
         return {}
     return {label: {"frequency": letter_of[group]} for label, group in groups.items() if label in labels}

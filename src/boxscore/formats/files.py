@@ -1,21 +1,24 @@
 """One interface to files, folders, .gz and .zip. Nothing is extracted to disk."""
 
 import gzip
+import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from io import FileIO
 from pathlib import Path, PurePosixPath
+from typing import Any
 
+import boxscore._compiled as _compiled
 from boxscore._support.exceptions import InputError
-from boxscore._support.image_file_names import base_of
-from boxscore._support.pipes import read_pipe
+from boxscore._support.image_file_names import base_of, stem_of
+from boxscore._support.inputs import read_once, read_pipe
 from boxscore._support.writing import write_file, write_folder
 from boxscore.formats.archives import Archive, gunzip
 
 READ_ONLY = os.O_RDONLY | getattr(os, "O_BINARY", 0)
 
-HEAD_SIZE = 1 << 16
+HEAD_SIZE = _compiled.HEAD_SIZE
 """Number of first bytes by which formats are recognised; most files in folders are not larger."""
 
 MAX_DEPTH = 8
@@ -107,6 +110,17 @@ class Source:
         """Read the bytes of several files of the folder, lazily and in order."""
         return map(self.read, files)
 
+    def image_names(self, files: Sequence[str]) -> list[str]:
+        """The stems of the files, one per image; if two are equal, the paths without suffix."""
+        stems = [stem_of(file or self.name) for file in files]
+        return stems if len({*stems}) == len(stems) else [os.path.splitext(file)[0] for file in files]  # noqa: PTH122
+
+    def lines(self, file: str = "") -> Iterator[tuple[int, str]]:
+        """Yield the number and the text of each line that is not blank."""
+        for number, line in enumerate(self.text(file).splitlines(), start=1):
+            if line.strip():
+                yield number, line
+
     def text(self, file: str = "") -> str:
         """Read the file as UTF-8 text, with or without a byte order mark."""
         return decode(self.read(file), self.location(file))
@@ -119,6 +133,14 @@ def decode(content: bytes, location: str) -> str:
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise InputError(f"{location}: line {line}: byte {error.start} is not UTF-8") from None
+
+
+def parse_json(content: str | bytes, location: str, **options: Any) -> Any:
+    """Parse JSON, with or without a byte order mark; errors name the location. `options`: of `json.loads`."""
+    try:
+        return json.loads(content.removeprefix(b"\xef\xbb\xbf") if isinstance(content, bytes) else content, **options)
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{location}: not JSON: {error}") from None
 
 
 def read_file(path: str, *, is_head: bool = False) -> bytes:
@@ -166,7 +188,7 @@ def open_source(path: str | os.PathLike[str]) -> Source:
     if path.suffix.lower() == ".zip":
         return _open_zip(path)
     is_pipe = not path.is_file()
-    head = read_pipe(path) if is_pipe else read_file(str(path), is_head=True)
+    head = read_pipe(path) if is_pipe else read_once("head", path, lambda: read_file(given, is_head=True))
     is_whole = is_pipe or len(head) < HEAD_SIZE
     if path.suffix.lower() == ".gz" or head[:2] == b"\x1f\x8b":
         name = path.stem if path.suffix.lower() == ".gz" else path.name

@@ -1,8 +1,6 @@
 """Read groups of images from a table, from a JSON object, or from a column of the annotations."""
 
-import json
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from os import PathLike
 from typing import Any
 
@@ -11,7 +9,7 @@ import numpy as np
 from boxscore._support.exceptions import InputError
 from boxscore.data.dataset import Truths
 from boxscore.formats import coco, csv, parquet
-from boxscore.formats.files import Source, open_source
+from boxscore.formats.files import Source, open_source, parse_json
 from boxscore.formats.joining import join_images
 from boxscore.formats.records import Key, Named, RowKeys
 from boxscore.formats.selection import some
@@ -25,14 +23,8 @@ class _Pairs:
         self.pairs = pairs
 
 
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class _Rows:
-    """The image and the group of each row; None or "" where the image has no group."""
-
-    image: Key
-    group: Sequence[Any]
-    location: Callable[[int], str]
-    image_names: Mapping[int, str] | None = None
+_Rows = tuple[RowKeys, Sequence[Any]]
+"""The image of each row, and its group; None or "" where the image has no group."""
 
 
 def read_groups(path: str | PathLike[str], truths: Truths, *, column: str | None = None) -> dict[int, str]:
@@ -53,27 +45,20 @@ def read_groups(path: str | PathLike[str], truths: Truths, *, column: str | None
         InputError: If no image in the file is an image of the truths, or an image has two groups.
     """
     source = open_source(path)
-    rows = _read(source, column)
-    keys = RowKeys(
-        image=rows.image,
-        label=np.zeros(len(rows.group), np.int64),
-        location=rows.location,
-        source=str(source),
-        image_names=rows.image_names,
-    )
+    keys, given = _read(source, column)
     images, is_lost = join_images(keys, truths)
     if is_lost.all() and is_lost.size:
         raise InputError(
             f"{source}: none of its images is an image of the truths: {some((truths.image_names or {}).values())}"
         )
     groups: dict[int, str] = {}
-    for row, (image, group) in enumerate(zip(images.tolist(), rows.group, strict=True)):
+    for row, (image, group) in enumerate(zip(images.tolist(), given, strict=True)):
         if is_lost[row] or group is None or group == "":
             continue
-        name = _text(group, rows.location(row))
+        name = _text(group, keys.location(row))
         if groups.setdefault(image, name) != name:
             both = f"{shown(groups[image])} and {shown(name)}"
-            raise InputError(f"{rows.location(row)}: an image must have one group; got {both}")
+            raise InputError(f"{keys.location(row)}: an image must have one group; got {both}")
     return groups
 
 
@@ -96,24 +81,23 @@ def _read(source: Source, column: str | None) -> _Rows:
     raise InputError(f"{source}: groups are read from JSON, .csv, .tsv and Parquet")
 
 
+def _keyed(image: Key, location: Callable[[int], str], source: object, **more: Any) -> RowKeys:
+    """Keys of rows without classes."""
+    return RowKeys(image=image, label=np.zeros(len(image), np.int64), location=location, source=str(source), **more)
+
+
 def _from_table(table: Table, column: str | None) -> _Rows:
     image = table.need("image", *IMAGE_IDS, *IMAGE_NAMES)
     if column is None:
         others = [name for name in table.columns if name not in (*IMAGE_IDS, *IMAGE_NAMES)]
         column = others[0] if len(others) == 1 else "group"
     group = table.values(table.need("group", column.lower()))
-    return _Rows(
-        image=table.keys(image),
-        group=group.tolist() if isinstance(group, np.ndarray) else group,
-        location=table.location,
-    )
+    keys = _keyed(table.keys(image), table.location, table.source)
+    return keys, group.tolist() if isinstance(group, np.ndarray) else group
 
 
 def _from_json(source: Source, column: str | None) -> _Rows:
-    try:
-        data = json.loads(source.text(), object_pairs_hook=_Pairs if column is None else None)
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{source}: not JSON: {error}") from None
+    data = parse_json(source.text(), str(source), object_pairs_hook=_Pairs if column is None else None)
     if column is None:
         if not isinstance(data, _Pairs) or not all(
             isinstance(group, str | int | float | None) for _, group in data.pairs
@@ -122,11 +106,8 @@ def _from_json(source: Source, column: str | None) -> _Rows:
                 f"{source}: must be a JSON object from images to groups, or `column` must name the key of the groups"
             )
         images = [image for image, _ in data.pairs]
-        return _Rows(
-            image=Named.of(images),
-            group=[group for _, group in data.pairs],
-            location=lambda row: f"{source}: {shown(images[row])}",
-        )
+        keys = _keyed(Named.of(images), lambda row: f"{source}: {shown(images[row])}", source)
+        return keys, [group for _, group in data.pairs]
     is_results = isinstance(data, list)
     rows = data if is_results else data.get("images") if isinstance(data, dict) else None
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
@@ -149,9 +130,5 @@ def _from_json(source: Source, column: str | None) -> _Rows:
     ids = [row[key] for row in rows]
     are_ids = all(isinstance(image, int) for image in ids)
     names = {row["id"]: str(row.get("file_name") or row["id"]) for row in rows} if are_ids and not is_results else None
-    return _Rows(
-        image=np.array(ids, np.int64) if are_ids else Named.of([str(image) for image in ids]),
-        group=[row.get(column) for row in rows],
-        location=location,
-        image_names=names,
-    )
+    image = np.array(ids, np.int64) if are_ids else Named.of([str(image) for image in ids])
+    return _keyed(image, location, source, image_names=names), [row.get(column) for row in rows]

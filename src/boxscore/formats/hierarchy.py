@@ -1,6 +1,5 @@
 """Open Images' class hierarchy: every row also counts for all ancestors of its class."""
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
@@ -11,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from boxscore._support.exceptions import InputError
-from boxscore.formats.files import Source, open_source
+from boxscore.formats.files import Source, open_source, parse_json
 from boxscore.formats.joining import take_records
 from boxscore.formats.openimages import read_descriptions
 from boxscore.formats.records import Ids, Key, Named, Records
@@ -62,10 +61,7 @@ def read_hierarchy(path: Any, names: Any = None) -> Hierarchy:
     if not isinstance(path, str | PathLike):
         raise InputError(f"`hierarchy` must be the path of a JSON file; got {type(path).__name__}")
     source = open_source(path)
-    try:
-        tree = json.loads(source.text())
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{source}: not JSON: {error}") from None
+    tree = parse_json(source.text(), str(source))
     descriptions = read_descriptions(names) if _are_descriptions(names) else {}
     return _from_tree(tree, source, descriptions)
 
@@ -124,7 +120,7 @@ def _check_path(path: Sequence[str], source: Source) -> None:
     *above, label = path
     if label in above:
         got = " > ".join(path)
-        raise InputError(f"{source}: class {shown(label)} must not be among its own ancestors; got {got}")
+        raise InputError(f"{source}: class {shown(label)} must not be its own ancestor; got {got}")
     if len(above) > MAX_DEPTH:
         raise InputError(f"{source}: must have at most {MAX_DEPTH} levels of classes; {shown(label)} is deeper")
 

@@ -49,8 +49,8 @@ def cover(records: Records, options: Options, hierarchy: Hierarchy | None) -> Re
         subset=subset,
         image=_with_names(records.image, records.image_names, image.names),
         label=_with_names(records.label, records.class_names, label.names),
-        image_names=None if _are_plain(records.image_names) else records.image_names,
-        class_names=None if _are_plain(records.class_names) else records.class_names,
+        image_names=None if _are_ids(records.image_names) else records.image_names,
+        class_names=None if _are_ids(records.class_names) else records.class_names,
         coverage=_each_once(image, label),
     )
 
@@ -106,7 +106,7 @@ def _expanded(
     return replace(image, code=image.code[row_of]), Named.of(list(chain.from_iterable(lists)))
 
 
-def _are_plain(names: Mapping[int, str] | None) -> bool:
+def _are_ids(names: Mapping[int, str] | None) -> bool:
     """Whether names are missing, or are only the ids as text."""
     return names is None or all(name == str(number) for number, name in names.items())
 
@@ -114,7 +114,7 @@ def _are_plain(names: Mapping[int, str] | None) -> bool:
 def _with_names(column: Key, known: Mapping[int, str] | None, more: Sequence[str]) -> Key:
     """Convert the column to names and add the names of the image labels; ids that have names stay as they are."""
     if not isinstance(column, Named):
-        if not _are_plain(known):
+        if not _are_ids(known):
             return column
         column = as_named(column, known)
     names = list(dict.fromkeys((*column.names, *more)))

@@ -107,7 +107,7 @@ def sizes_in(source: Source, files: list[str]) -> dict[str, tuple[int, int]]:
     return {file: size_of(io.BytesIO(source.read(file)), source.location(file)) for file in files}
 
 
-def _as_plain_id(key: Any) -> Any:
+def _python_id(key: Any) -> Any:
     """Convert an id of any integer type to `int`; names stay."""
     return int(key) if hasattr(key, "__index__") else key
 
@@ -117,7 +117,7 @@ def read_sizes(given: Any) -> dict[Any, tuple[int, int]] | None:
     if given is None:
         return None
     if isinstance(given, Mapping):
-        return {_as_plain_id(key): _pair(size, f"`sizes`: {key!r}") for key, size in given.items()}
+        return {_python_id(key): _pair(size, f"`sizes`: {key!r}") for key, size in given.items()}
     if not isinstance(given, str | PathLike):
         raise InputError(f"`sizes` must be a mapping or a path; got {type(given).__name__}")
     source = open_source(given)

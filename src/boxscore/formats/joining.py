@@ -102,8 +102,8 @@ def to_truths(
         shapes = shapes_for(measured, mask, iou_types)
         crowd_index = crowd_index_by_id(records, image_names)
         truths = Truths(
-            image=image,
-            label=label,
+            image_ids=image,
+            labels=label,
             **shapes,
             ignore=records.ignore,
             kind=records.kind,
@@ -115,8 +115,8 @@ def to_truths(
             image_sizes=image_sizes or None,
             crowd_index=crowd_index,
             subset=records.subset,
-            is_numbered=is_numbered,
-            is_normalized=is_normalized,
+            _is_numbered=is_numbered,
+            _is_normalized=is_normalized,
         )
         return truths if records.coverage is None else replace(truths, coverage=_coverage(records, truths))
     except InputError as error:
@@ -131,7 +131,7 @@ def _coverage(records: Records, truths: Truths) -> Coverage:
     (image, lost_image), (label, lost_class) = join_images(keys, truths), join_classes(keys, truths)
     is_known = ~(lost_image | lost_class)
     is_exhaustive = None if rows.is_exhaustive is None else rows.is_exhaustive[is_known]
-    return Coverage(image=image[is_known], label=label[is_known], is_exhaustive=is_exhaustive)
+    return Coverage(image_ids=image[is_known], labels=label[is_known], is_exhaustive=is_exhaustive)
 
 
 def _on_listed_images(records: Records) -> Records:
@@ -231,7 +231,7 @@ def join(
     try:
         mask = masks_in_images(records, image, known, keeps_polygons=keeps_polygons)
         shapes = shapes_for(measured, mask, iou_types)
-        columns = Detections(image=image, label=label, score=records.score, area=records.area, **shapes)
+        columns = Detections(image_ids=image, labels=label, scores=records.score, area=records.area, **shapes)
     except InputError as error:
         raise records.refuse(error) from None
     return columns, report
@@ -270,10 +270,9 @@ def take_records(records: Records, row: Ids) -> Records:
 
     names = ("image", "label", "box", "score", "ignore", "kind", "truncated", "area", "id")
     columns = {name: taken(getattr(records, name)) for name in names}
-    shapes = {name: getattr(records, name) for name in ("mask", "polygons", "keypoints")}
-    columns |= {name: each.take(row) for name, each in shapes.items() if each is not None}
-    if records.oriented is not None:
-        columns["oriented"] = records.oriented._replace(box=records.oriented.box[row])
+    masks = {name: getattr(records, name) for name in ("mask", "polygons")}
+    columns |= {name: each.take(row) for name, each in masks.items() if each is not None}
+    columns["shapes"] = {kind: rows.take(row) for kind, rows in records.shapes.items()}
     return replace(records, **columns, location=lambda index: records.location(int(row[index])))
 
 

@@ -5,7 +5,7 @@ import binascii
 import io
 import json
 import math
-import warnings
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,15 +15,15 @@ from numpy.typing import NDArray
 
 from boxscore._support.exceptions import InputError
 from boxscore._support.image_file_names import base_of, stem_of
-from boxscore._support.text import count
 from boxscore.data.dataset import Truths
+from boxscore.data.geometry import Geometry
 from boxscore.data.geometry.masks import Masks
 from boxscore.formats.archives import refuse_bomb
-from boxscore.formats.files import Output, Source
+from boxscore.formats.files import Output, Source, parse_json
 from boxscore.formats.image_sizes import open_header
 from boxscore.formats.pixel_masks import Crop, with_masks
 from boxscore.formats.polygon_writers import bounds_of, boxes_lost, polygons_of, shapes_lost, with_enough_points
-from boxscore.formats.records import Floats, Named, Options, Records, RowsWarning, locations
+from boxscore.formats.records import Floats, Options, Records, RowBuilder, warn_of_shapes_left_out
 from boxscore.formats.writers import Host, Loss, named_classes, rounding_of_corners
 
 NUM_CORNERS = 64
@@ -48,14 +48,14 @@ def _has_shapes(content: bytes) -> bool:
     return b'"shapes"' in content and b'"annotations"' not in content[:2000]
 
 
-def has_masks(source: Source, role: str) -> bool:  # noqa: ARG001
-    """Whether any shape that is read is not a rectangle."""
+def kinds_of(source: Source, role: str) -> list[type[Geometry]]:  # noqa: ARG001
+    """Masks, if any shape that is read is not a rectangle."""
     for file in source.files(".json") if source.is_folder else [""]:
         shapes = _load(source.read(file), source.location(file))["shapes"]
         kinds = [_kind(shape) for shape in shapes if isinstance(shape, dict)]
         if any(kind in _KINDS and kind != "rectangle" for kind in kinds):
-            return True
-    return False
+            return [Masks]
+    return []
 
 
 @dataclass(kw_only=True, slots=True)
@@ -84,45 +84,36 @@ def read_truths(source: Source, options: Options) -> Records:
     files = source.files(".json") if source.is_folder else [""]
     if not files:
         raise InputError(f"{source}: the folder has no LabelMe files (.json)")
-    names: list[str] = []
+    rows = RowBuilder(source, lambda file, shape: f"{source.location(files[file])}: shape {shape}")
     objects: list[_Object] = []
-    offsets = [0]
     sizes: dict[str, tuple[int, int]] = {}
     num_other = 0
     for file in files:
         location = source.location(file)
         data = _load(source.read(file), location)
         name = base_of(str(data.get("imagePath") or stem_of(file or source.name)))
-        names.append(name)
+        rows.begin(name)
         width, height = data.get("imageWidth"), data.get("imageHeight")
         if type(width) is int and type(height) is int and 0 < min(width, height) <= max(width, height) < 10**9:
             sizes[name] = (width, height)
-        found = _objects(data["shapes"], location, has_masks=options.has_masks)
+        found = _objects(data["shapes"], location, has_masks=options.reads(Masks))
         num_other += len(data["shapes"]) - sum(len(each.boxes) for each in found)
+        for each in found:
+            rows.add(each.label, each.bounds(), each.shape, is_ignored=each.is_ignored)
         objects += found
-        offsets.append(len(objects))
-    if len(set(names)) < len(names):
-        name = next(name for name in names if names.count(name) > 1)
+    if len({*rows.groups}) < len(files):
+        name = next(name for name, num in Counter(rows.groups).items() if num > 1)
         raise InputError(f"{source}: files must be of different images; got {name!r} more than once")
-    if num_other:
-        what = f"{count(num_other, 'shape')} other than rectangle, polygon and circle"
-        fate = "they are left out"
-        message = f"{source}: {what} left out"
-        warnings.warn(RowsWarning(message, num=num_other, what=what, fate=fate, location=str(source)), stacklevel=4)
-    file_of = locations(offsets[:-1], lambda file, _: source.location(files[file]))
-    image = np.repeat(np.arange(len(files)), np.diff(offsets))
+    warn_of_shapes_left_out(num_other, "rectangle, polygon and circle", source)
     records = Records(
-        image=Named(code=image, names=names),
-        label=Named.of([each.label for each in objects]),
-        box=np.array([each.bounds() for each in objects], np.float64).reshape(-1, 4),
+        **rows.fields(),
+        box=rows.values(4),
         box_format="xyxy",
-        ignore=np.array([each.is_ignored for each in objects], bool),
-        location=lambda row: f"{file_of(row)}: shape {objects[row].shape}",
-        source=str(source),
+        ignore=rows.ignore,
         image_sizes=sizes,
-        terms={"mask": "points"},
+        terms={"masks": "points"},
     )
-    if not options.has_masks:
+    if not options.reads(Masks):
         return records
     crops = {row: each.crops for row, each in enumerate(objects) if each.crops}
     return with_masks(records, [each.parts for each in objects], crops, options)
@@ -169,10 +160,7 @@ def _kind(shape: dict[str, Any]) -> Any:
 
 
 def _load(content: bytes, location: str) -> dict[str, Any]:
-    try:
-        data = json.loads(content.removeprefix(b"\xef\xbb\xbf"))
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{location}: not JSON: {error}") from None
+    data = parse_json(content, location)
     if not isinstance(data, dict) or not isinstance(data.get("shapes"), list):
         raise InputError(f"{location}: must be an object with a list of `shapes`; got {type(data).__name__}")
     return data
@@ -182,8 +170,8 @@ def _pairs(shape: dict[str, Any], location: str) -> Floats:
     """The points of a shape. Shape (P, 2)."""
     points = shape.get("points")
     pairs = points if isinstance(points, list) else []
-    is_fine = all(isinstance(p, list) and len(p) == 2 and all(type(x) in (int, float) for x in p) for p in pairs)
-    if len(pairs) < 2 or not is_fine:
+    is_valid = all(isinstance(p, list) and len(p) == 2 and all(type(x) in (int, float) for x in p) for p in pairs)
+    if len(pairs) < 2 or not is_valid:
         raise InputError(f"{location}: `points` must be at least 2 pairs of numbers; got {_short(points)}")
     try:
         return np.array([[float(x), float(y)] for x, y in pairs])
@@ -293,11 +281,11 @@ def write_truths(truths: Truths) -> tuple[Output, list[Loss]]:
     losses = [
         *host.flags_lost("truncated"),
         Loss(num=0 if host.area is None else len(host), what="area"),
-        *host.oriented_lost(),
+        *host.shapes_lost(Masks),
         Loss(num=0 if truths.is_numbered else len(stems), what="image id"),
         Loss(num=len(host.class_names or ()), what="class id"),
         Loss(num=len(host.empty_classes), what="class without boxes", plural="classes without boxes"),
-        *host.keypoints_lost(),
+        *host.crowding_lost(),
         *losses,
     ]
     return output, losses

@@ -12,13 +12,15 @@ from numpy.typing import NDArray
 from boxscore._support.exceptions import InputError
 from boxscore._support.text import line
 from boxscore.data.dataset import Detections, Truths
-from boxscore.formats import table_keypoints
+from boxscore.data.geometry import Geometry
+from boxscore.data.geometry.kinds import GEOMETRIES
+from boxscore.data.geometry.masks import Masks
 from boxscore.formats.archives import Archive
 from boxscore.formats.files import Output, Source
 from boxscore.formats.polygon_writers import outlines_lost
 from boxscore.formats.records import Ids, Key, Named, Options, Records
 from boxscore.formats.table_masks import ARRAYS, arrays_of, masks_of_arrays
-from boxscore.formats.tables import CORNERS, Table, detection_records, merge_names, truth_records
+from boxscore.formats.tables import Table, column_names, detection_records, kinds_in, merge_names, truth_records
 from boxscore.formats.writers import Host, Loss
 
 LISTS = ("images", "image_names", "image_sizes", "classes", "class_names")
@@ -30,34 +32,25 @@ def recognises(source: Source, role: str) -> bool:  # noqa: ARG001
     return not source.is_folder and source.suffix == ".npz"
 
 
-def has_masks(source: Source, role: str) -> bool:  # noqa: ARG001
-    """Whether the file has arrays of masks."""
+def kinds_of(source: Source, role: str) -> list[type[Geometry]]:  # noqa: ARG001
+    """The geometries that the file has arrays of, except upright boxes."""
     archive = Archive.of_bytes(source.read(), str(source), "a whole .npz file")
-    return any(member.removesuffix(".npy").lower() in ARRAYS for member in archive.members)
-
-
-def has_oriented_boxes(source: Source, role: str) -> bool:  # noqa: ARG001
-    """Whether the file has arrays of four corners."""
-    archive = Archive.of_bytes(source.read(), str(source), "a whole .npz file")
-    return {*CORNERS} <= {member.removesuffix(".npy").lower() for member in archive.members}
-
-
-def has_keypoints(source: Source, role: str) -> bool:  # noqa: ARG001
-    """Whether the file has an array of keypoints."""
-    archive = Archive.of_bytes(source.read(), str(source), "a whole .npz file")
-    return any(member.removesuffix(".npy").lower() == table_keypoints.NAME for member in archive.members)
+    names = {member.removesuffix(".npy").lower() for member in archive.members}
+    return kinds_in(names | {"mask"} if names & {*ARRAYS} else names)
 
 
 def _arrays(source: Source, options: Options) -> dict[str, Any]:
     """Read the arrays by name in lower case; a name that occurs twice is an error.
 
-    Masks and keypoints are read only if the options ask for them.
+    Shapes other than boxes are read only if the options ask for them.
     """
     archive = Archive.of_bytes(source.read(), str(source), "a whole .npz file")
     arrays: dict[str, Any] = {}
+    others = {name for kind in GEOMETRIES if not options.reads(kind) for name in column_names(kind)}
+    others |= set() if options.reads(Masks) else {*ARRAYS}
     for member in archive.members:
         name = member.removesuffix(".npy").lower()
-        if (name in ARRAYS and not options.has_masks) or (name == table_keypoints.NAME and not options.has_keypoints):
+        if name in others:
             continue
         if name in arrays:
             raise InputError(f"{source}: arrays must have different names, in any case; got {name!r} more than once")
@@ -186,9 +179,9 @@ def _sizes_of(sizes: NDArray[Any], images: list[Any], source: str) -> dict[Any, 
     if sizes.shape != (len(images), 2) or sizes.dtype.kind not in "iuf":
         rule = f"`image_sizes` must be numbers of shape ({len(images)}, 2)"
         raise InputError(f"{source}: {rule}; got {sizes.dtype} of shape {sizes.shape}")
-    is_fine = ((sizes >= 0) & (sizes < 1e9)).all(axis=1)
-    if not is_fine.all():
-        row = int(np.argmin(is_fine))
+    is_valid = ((sizes >= 0) & (sizes < 1e9)).all(axis=1)
+    if not is_valid.all():
+        row = int(np.argmin(is_valid))
         raise InputError(
             f"{source}: entry {row} of `image_sizes` must be a width and a height in pixels, or 0 where they are not"
             f" known; got {sizes[row].tolist()}"
@@ -211,14 +204,16 @@ def write_truths(truths: Truths) -> tuple[Output, list[Loss]]:
         arrays["images"] = np.array(host.images, np.int64)
         arrays["image_names"] = np.array([host.image_names[image] for image in host.images], str)
         arrays["image_sizes"] = np.array([host.sizes.get(image, (0, 0)) for image in host.images], np.int64)
-    return {"": _saved(arrays)}, [*host.crowding_lost(), *([] if host.mask is None else [outlines_lost(host.mask)])]
+    losses = [] if host.mask is None else [outlines_lost(host.mask)]
+    return {"": _saved(arrays)}, [*host.shapes_lost_in_tables(), *host.crowding_lost(), *losses]
 
 
 def write_detections(detections: Detections, truths: Truths) -> tuple[Output, list[Loss]]:
     """Write every column, exactly."""
     host = Host.of(detections, truths)
     losses = [] if host.mask is None else [outlines_lost(host.mask)]
-    return {"": _saved(_columns(host) | {"score": host.scores} | host.own_areas())}, losses
+    saved = _saved(_columns(host) | {"score": host.scores} | host.own_areas())
+    return {"": saved}, [*host.shapes_lost_in_tables(), *losses]
 
 
 def _columns(host: Host) -> dict[str, Any]:
@@ -226,11 +221,7 @@ def _columns(host: Host) -> dict[str, Any]:
     if host.class_names is not None:
         arrays["classes"] = np.array(list(host.class_names), np.int64)
         arrays["class_names"] = np.array(list(host.class_names.values()), str)
-    if host.keypoints is not None:
-        numbers = table_keypoints.lists_of(host.keypoints)
-        arrays[table_keypoints.NAME] = numbers.reshape(len(numbers), host.keypoints.num_points, 3)
-        arrays |= table_keypoints.num_labelled_of(host.keypoints)
-    return arrays | arrays_of(host.mask)
+    return arrays | host.shape_columns() | arrays_of(host.mask)
 
 
 def _saved(arrays: dict[str, Any]) -> bytes:

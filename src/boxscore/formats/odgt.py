@@ -8,8 +8,8 @@ import numpy as np
 
 from boxscore._support.exceptions import InputError
 from boxscore.data.dataset import Detections, Truths
-from boxscore.formats.files import Output, Source
-from boxscore.formats.records import Named, Options, Records, locations
+from boxscore.formats.files import Output, Source, parse_json
+from boxscore.formats.records import Named, Options, Records, RowBuilder
 from boxscore.formats.selection import some
 from boxscore.formats.tables import shown
 from boxscore.formats.writers import Host, Loss, changed, from_xywh, named_classes
@@ -73,17 +73,18 @@ def image_sizes_of(source: Source) -> dict[Any, tuple[int, int]]:
 
 def _fields(source: Source, images: Sequence[_Image], box_key: str) -> dict[str, Any]:
     """The fields of `Records` that truths and detections share."""
-    box = [_box(row, box_key, place) for row, place in _boxes_of(images)]
-    counts = np.array([len(image.rows) for image in images], np.int64)
+    rows = RowBuilder(source, lambda index, number: images[index].place(number))
+    for image in images:
+        rows.begin(image.name)
+        for number, row in enumerate(image.rows):
+            rows.add(PERSON, _box(row, box_key, image.place(number)), number)
     return {
-        "image": Named(code=np.repeat(np.arange(len(images)), counts), names=[image.name for image in images]),
-        "label": Named(code=np.zeros(len(box), np.int64), names=[PERSON]),
-        "box": np.array(box, np.float64).reshape(-1, 4),
+        **rows.fields(),
+        "label": Named(code=np.zeros(len(rows.names), np.int64), names=[PERSON]),
+        "box": rows.values(4),
         "box_format": "xywh",
         "image_sizes": _sizes(images) or None,
-        "location": locations(np.cumsum(counts) - counts, lambda line, row: images[line].place(row)),
-        "source": str(source),
-        "terms": {"box": box_key},
+        "terms": {"boxes": box_key},
     }
 
 
@@ -120,20 +121,13 @@ def _objects(source: Source) -> Iterator[tuple[Any, str]]:
     """Each object, with its location."""
     text = source.text()
     if text.lstrip()[:1] == "[":
-        entries = _parsed(text, str(source))
+        entries = parse_json(text, str(source))
         for number, entry in enumerate(entries if isinstance(entries, list) else [entries]):
             yield entry, f"{source}: image {number}"
         return
     for number, line in enumerate(text.split("\n"), 1):
         if line.strip():
-            yield _parsed(line, f"{source}: line {number}"), f"{source}: line {number}"
-
-
-def _parsed(text: str, location: str) -> Any:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{location}: not JSON: {error}") from None
+            yield parse_json(line, f"{source}: line {number}"), f"{source}: line {number}"
 
 
 def _name(value: Any, location: str) -> str:
@@ -150,7 +144,7 @@ def _size(value: Mapping[str, Any], location: str) -> tuple[int, int] | None:
         return None
     if not all(type(side) in (int, float) and 0 < side < 10**9 and side == int(side) for side in (width, height)):
         got = f"{shown(width)} and {shown(height)}"
-        raise InputError(f"{location}: `width` and `height` must be those of an image in pixels; got {got}")
+        raise InputError(f"{location}: `width` and `height` must be the sides of the image in pixels; got {got}")
     return int(width), int(height)
 
 
@@ -230,7 +224,7 @@ def _lost(host: Host, box: Any) -> list[Loss]:
     num = 0 if host.oriented is not None else changed(host.box, again)
     rest = "that was not left, top, width, height", "that were not left, top, width, height"
     digit = Loss(num=num, what=f"last digit of a box {rest[0]}", plural=f"last digits of boxes {rest[1]}")
-    return [*host.masks_lost(), digit]
+    return [*host.shapes_lost(), *host.crowding_lost(), digit]
 
 
 def _lines(host: Host, key: str, rows: Sequence[Mapping[str, Any]]) -> bytes:

@@ -91,7 +91,8 @@ def write_truths(truths: Truths) -> tuple[Output, list[Loss]]:
     is_group = np.zeros(len(host), bool) if truths.kind is None else to_numpy(truths.kind) == GROUP
     rows = [(*row, "1" if flag else "0") for row, flag in zip(_rows(host, None), is_group.tolist(), strict=True)]
     losses = [
-        *host.masks_lost(),
+        *host.shapes_lost(),
+        *host.crowding_lost(),
         *host.flags_lost("ignore", "truncated"),
         Loss(num=0 if host.area is None else len(host), what="area"),
         Loss(num=len(host.empty_images), what="image without boxes", plural="images without boxes"),
@@ -106,7 +107,7 @@ def write_detections(detections: Detections, truths: Truths) -> tuple[Output, li
     """Write boxes as fractions of the images' sizes, in order."""
     host = Host.of(detections, truths)
     names = ["ImageID", "LabelName", "Score", *HEADER[3:]]
-    return {"": encoded(names, _rows(host, host.scores.tolist()), ",")}, host.masks_lost()
+    return {"": encoded(names, _rows(host, host.scores.tolist()), ",")}, [*host.shapes_lost(), *host.crowding_lost()]
 
 
 def _rows(host: Host, scores: list[float] | None) -> list[tuple[str, ...]]:

@@ -15,10 +15,12 @@ from boxscore._support.text import line
 from boxscore.arrays import to_numpy
 from boxscore.data.batch_keys import COVERAGE_KEYS
 from boxscore.data.dataset import Detections, Truths
+from boxscore.data.geometry import Geometry
+from boxscore.data.geometry.kinds import GEOMETRIES
 from boxscore.data.geometry.masks import Masks
 from boxscore.data.image_facts import CLASS_GROUP, CROWD_INDEX, SIZES
 from boxscore.data.validation import RowError
-from boxscore.formats import table_facts, table_keypoints, tables
+from boxscore.formats import table_facts, tables
 from boxscore.formats.archives import refuse_bomb
 from boxscore.formats.arrow_messages import unpacked_size
 from boxscore.formats.federated import written_lists
@@ -100,19 +102,9 @@ def _is_text(arrow: Any, kind: Any) -> bool:
     )
 
 
-def has_masks(source: Source, role: str) -> bool:  # noqa: ARG001
-    """Whether the file has a column of masks."""
-    return not {*NAMES}.isdisjoint(_names(source))
-
-
-def has_oriented_boxes(source: Source, role: str) -> bool:  # noqa: ARG001
-    """Whether the file has columns of four corners."""
-    return {*tables.CORNERS} <= _names(source)
-
-
-def has_keypoints(source: Source, role: str) -> bool:  # noqa: ARG001
-    """Whether the file has a column of keypoints."""
-    return table_keypoints.NAME in _names(source)
+def kinds_of(source: Source, role: str) -> list[type[Geometry]]:  # noqa: ARG001
+    """The geometries that the file has columns of, except upright boxes."""
+    return tables.kinds_in(_names(source))
 
 
 def _names(source: Source) -> set[str]:
@@ -230,7 +222,8 @@ def _column(arrow: Any, column: Any, name: str) -> Column:
         return result
     if is_list(column.type) and column.null_count == 0 and name not in COVERAGE_KEYS:
         with contextlib.suppress(RowError):  # reported later, with the location of the row
-            return number_lists(column, name, size_of_lists(column) if name == table_keypoints.NAME else 4)
+            is_box = all(kind.is_box for kind in GEOMETRIES if name in kind.columns)
+            return number_lists(column, name, 4 if is_box else size_of_lists(column))
     values: Column = column.to_pylist()
     return values
 
@@ -284,7 +277,7 @@ def write_truths(truths: Truths, *, path: Path) -> tuple[Output, list[Loss]]:
         more[CLASS_GROUP] = [groups.get(label) for label in host.label.tolist()]
     columns = {name: column for name, column in more.items() if column is not None}
     content = _written(host, columns, path, lambda table: _with_images(table, host, truths), groups)
-    return {"": content}, [*host.angles_lost(), *([] if host.mask is None else [outlines_lost(host.mask)])]
+    return {"": content}, _losses(host)
 
 
 def _with_images(table: Any, host: Host, truths: Truths) -> Any:
@@ -293,7 +286,7 @@ def _with_images(table: Any, host: Host, truths: Truths) -> Any:
     listed = {
         *host.empty_images,
         *host.crowd_index,
-        *(() if truths.coverage is None else truths.coverage.image.tolist()),
+        *(() if truths.coverage is None else truths.coverage.image_ids.tolist()),
     }
     empty = sorted(listed - {*host.image.tolist()})
     image, num = np.concatenate([host.image, np.array(empty, np.int64)]), len(empty)
@@ -336,8 +329,12 @@ def _with_images(table: Any, host: Host, truths: Truths) -> Any:
 def write_detections(detections: Detections, truths: Truths, *, path: Path) -> tuple[Output, list[Loss]]:
     """Write every column, exactly."""
     host = Host.of(detections, truths)
-    losses = [*host.angles_lost(), *([] if host.mask is None else [outlines_lost(host.mask)])]
-    return {"": _written(host, {"score": host.scores, **host.own_areas()}, path)}, losses
+    return {"": _written(host, {"score": host.scores, **host.own_areas()}, path)}, _losses(host)
+
+
+def _losses(host: Host) -> list[Loss]:
+    outlines = [] if host.mask is None else [outlines_lost(host.mask)]
+    return [*host.shapes_lost_in_tables(), *host.angles_lost(), *outlines]
 
 
 def _written(
@@ -358,9 +355,8 @@ def _written(
     arrays = {name: arrow.array(column) for name, column in columns.items()}
     if host.mask is not None:
         arrays["segmentation"] = column_of(host.mask)
-    if host.keypoints is not None:
-        arrays |= {name: arrow.array(num) for name, num in table_keypoints.num_labelled_of(host.keypoints).items()}
-        arrays[table_keypoints.NAME] = list_column(table_keypoints.lists_of(host.keypoints))
+    for name, column in host.shape_columns().items():
+        arrays[name] = arrow.array(column) if column.ndim == 1 else list_column(column.reshape(len(column), -1))
     table = complete(arrow.table(arrays))
     lists: dict[str, Any] = {}
     if host.image_names:

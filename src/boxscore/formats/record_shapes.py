@@ -8,14 +8,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from boxscore._support.exceptions import InputError
-from boxscore.data.geometry.keypoints import Keypoints
+from boxscore.data.geometry import Geometry
+from boxscore.data.geometry.boxes import Boxes
+from boxscore.data.geometry.kinds import kinds_of
 from boxscore.data.geometry.masks import Masks
-from boxscore.data.geometry.oriented_boxes import OrientedBoxes
 from boxscore.formats.records import Ids, Named, Records
 
 
 def in_pixels(records: Records, image: Ids, sizes: Mapping[int, tuple[int, int]]) -> Records:
-    """Scale boxes, oriented boxes and keypoints from fractions to pixels."""
+    """Scale boxes and other shapes, except masks, from fractions to pixels."""
     if not records.is_normalized or not len(records):
         return records
     seen, code = np.unique(image, return_inverse=True)
@@ -27,9 +28,8 @@ def in_pixels(records: Records, image: Ids, sizes: Mapping[int, tuple[int, int]]
                 " a list (name,width,height) or the folder of the images"
             )
     scale = np.array([sizes[number] for number in seen.tolist()], np.float64)[code]
-    oriented = None if records.oriented is None else records.oriented.scaled(scale)
-    keypoints = None if records.keypoints is None else records.keypoints.scaled(scale)
-    return replace(records, box=records.box * np.tile(scale, 2), oriented=oriented, keypoints=keypoints)
+    shapes = {kind: rows.scaled(scale) for kind, rows in records.shapes.items()}
+    return replace(records, box=records.box * np.tile(scale, 2), shapes=shapes)
 
 
 def masks_in_images(
@@ -49,29 +49,27 @@ def masks_in_images(
 
 def shapes_for(records: Records, mask: Masks | None, iou_types: Sequence[str]) -> dict[str, Any]:
     """Arguments of `Truths` or `Detections` with the shapes that the similarities need. Boxes must be in pixels."""
-    upright = {"box": records.box, "box_format": records.box_format}
-    boxes: dict[str, Any] = upright if "bbox" in iou_types else {}
-    if any(iou_type in OrientedBoxes.iou_types for iou_type in iou_types):
-        if records.oriented is None and len(records):
-            wanted = ", ".join(iou_types)
-            raise InputError(f"must have oriented boxes for `iou_type` {wanted}; {records.source} has upright boxes")
-        box, box_format = records.oriented or (np.zeros((0, 8)), "xyxyxyxy")
-        if boxes:
-            boxes["others"] = [OrientedBoxes(box=box, box_format=box_format)]
+    box, box_format = records.box, records.box_format
+    made: list[Geometry] = []
+    for kind in kinds_of(iou_types):
+        rows = records.shapes.get(kind)
+        if kind is Boxes:
+            made.append(Boxes(boxes=box, box_format=box_format))
+        elif kind is Masks and mask is not None:
+            made.append(mask)
+        elif rows is not None:
+            is_truth = records.score is None
+            made.append(rows.to_geometry(is_truth=is_truth, box=box, box_format=box_format, area=records.area))
+        elif kind is Masks or len(records):
+            raise InputError(missing_shapes(kind, iou_types))
         else:
-            boxes |= {"box": box, "box_format": box_format}
-    if any(iou_type in Keypoints.iou_types for iou_type in iou_types):
-        if records.keypoints is None:
-            raise InputError(f"must have keypoints for `iou_type` {', '.join(iou_types)}; {records.source} has none")
-        poses, is_truth = records.keypoints, records.score is None
-        boxes["keypoints"] = (
-            poses.of_truths(records.box, records.box_format, records.area) if is_truth else poses.of_detections()
-        )
-    if not any(iou_type in Masks.iou_types for iou_type in iou_types):
-        return boxes
-    if mask is None:
-        raise InputError(f"must have masks for `iou_type` {', '.join(iou_types)}; {records.source} has boxes alone")
-    return {**boxes, "mask": mask}
+            made.append(kind.empty())
+    return {"geometry": made}
+
+
+def missing_shapes(kind: type[Geometry], iou_types: Sequence[str]) -> str:
+    """The error about a file that lacks the shapes of some similarities."""
+    return f"must have {kind.plural} for `iou_type` {', '.join(iou_types)}; the file has none"
 
 
 def crowd_index_by_id(records: Records, names: Mapping[int, str] | None) -> dict[int, float] | None:

@@ -1,21 +1,26 @@
 """The rows of a file before they are joined, as readers return them; and the options of readers."""
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from boxscore._support.exceptions import InputError
+from boxscore._support.text import count
+from boxscore.data.geometry import Geometry, ShapeRows
 from boxscore.data.geometry.box_formats import BoxFormat
-from boxscore.data.geometry.keypoints import Keypoints
+from boxscore.data.geometry.kinds import kinds_of
 from boxscore.data.geometry.masks import Masks, Polygons
-from boxscore.data.geometry.oriented_boxes import OrientedBoxes, bounds_of
+from boxscore.data.geometry.oriented_boxes import OrientedRows
 from boxscore.data.validation import RowError
+from boxscore.formats.files import Source
 
 Floats = NDArray[np.float64]
 Ids = NDArray[np.int64]
+Rows = TypeVar("Rows", bound=ShapeRows)
 Sizes = Mapping[Any, tuple[int, int]]
 """Width and height by image."""
 
@@ -70,59 +75,6 @@ class RowKeys:
         return len(self.image)
 
 
-class OrientedRows(NamedTuple):
-    """Oriented boxes of rows, as a file has them."""
-
-    box: Floats
-    """Shape (R, 8), or (R, 5) with an angle."""
-    box_format: BoxFormat = "xyxyxyxy"
-
-    def fields(self) -> dict[str, Any]:
-        """The fields of `Records`: these boxes, and the upright boxes around them."""
-        return {"box": bounds_of(self.box, self.box_format), "box_format": "xyxy", "oriented": self}
-
-    def scaled(self, scale: Floats) -> "OrientedRows":
-        """Convert fractions to pixels. `scale`: width and height of each row's image. Shape (R, 2)."""
-        if self.box_format != "xyxyxyxy":
-            raise InputError("oriented boxes that are fractions of their image must be corners; got angles")
-        return self._replace(box=self.box * np.tile(scale, 4))
-
-
-class PoseRows(NamedTuple):
-    """Keypoints of rows, as a file has them."""
-
-    point: Floats
-    """Shape (R, K, 2)."""
-    third: Floats | None
-    """The visibility of each point of a truth, the score of each point of a detection. Shape (R, K)."""
-    num_labelled: Floats | None = None
-    """Number of labelled points, if the file has it. Shape (R,)."""
-    has_boxes: bool = True
-    """Whether all boxes of rows are in the file."""
-
-    def take(self, rows: Any) -> "PoseRows":
-        """The given rows."""
-        return self._replace(**{name: column[rows] for name, column in self._columns().items()})
-
-    def scaled(self, scale: Floats) -> "PoseRows":
-        """Convert fractions to pixels. `scale`: width and height of each row's image. Shape (R, 2)."""
-        return self._replace(point=self.point * scale[:, None])
-
-    def of_truths(self, box: Floats, box_format: BoxFormat, area: Floats | None) -> Keypoints:
-        """The keypoints of truths that have these boxes and areas."""
-        boxes: dict[str, Any] = {"box": box, "box_format": box_format} if self.has_boxes else {}
-        keypoints = Keypoints.of_truths(self.point, self.third, area=area, **boxes)
-        return replace(keypoints, num_labelled=self.num_labelled)
-
-    def of_detections(self) -> Keypoints:
-        """The keypoints of detections."""
-        return Keypoints.of_detections(self.point, self.third)
-
-    def _columns(self) -> dict[str, Any]:
-        names = ("point", "third", "num_labelled")
-        return {name: column for name in names if (column := getattr(self, name)) is not None}
-
-
 class CoverageRows(NamedTuple):
     """The classes verified in each image, as a file has them: one row per image and class."""
 
@@ -144,10 +96,8 @@ class Records(RowKeys):
     polygons: Polygons | None = None
     """The outlines of masks, which are drawn once the sizes of their images are known. A row without polygons has its
     mask in `mask`; the `mask` of other rows has no meaning."""
-    keypoints: PoseRows | None = None
-    """The keypoints, if they were asked for."""
-    oriented: OrientedRows | None = None
-    """The oriented boxes, if the file has any and they were asked for."""
+    shapes: Mapping[type[Geometry], ShapeRows] = field(default_factory=dict)
+    """The shapes that were asked for and that the file has, by geometry; without upright boxes and masks."""
     crowd_index: Mapping[Any, float] | None = None
     """The crowd index of each image, by id or by name."""
     coverage: CoverageRows | None = None
@@ -191,12 +141,101 @@ class Records(RowKeys):
         masks = Masks.concatenate([self.mask, drawn]).take(source)
         return replace(masks, polygons=polygons) if keeps_polygons else masks
 
+    @property
+    def kinds(self) -> list[type[Geometry]]:
+        """The geometries that the rows have, boxes excepted unless they are oriented."""
+        has_masks = self.mask is not None or self.polygons is not None
+        return [*self.shapes, *([Masks] if has_masks else [])]
+
+    def rows_of(self, kind: type[Rows]) -> Rows | None:
+        """The shapes of a class, or None."""
+        return next((rows for rows in self.shapes.values() if isinstance(rows, kind)), None)
+
+    @property
+    def written_boxes(self) -> tuple[Floats, BoxFormat]:
+        """The boxes as in the file, oriented or upright, and their format."""
+        turned = self.rows_of(OrientedRows)
+        return (self.box, self.box_format) if turned is None else (turned.box, turned.box_format)
+
+    @property
+    def has_boxes(self) -> bool:
+        """Whether the file has boxes; else the boxes are those around other shapes."""
+        return all(rows.has_boxes for rows in self.shapes.values())
+
     def refuse(self, error: InputError) -> InputError:
         """The error about a column, with the location in the file and the file's word for the column."""
         if isinstance(error, RowError):
-            term = (self.terms or {}).get(error.column, error.column)
+            term = (self.terms or {}).get(error.column, error.heading)
             return InputError(f"{self.location(error.row)}: `{term}` {error.rule}")
         return InputError(f"{self.source}: {error}")
+
+
+class RowBuilder:
+    """Rows that a reader finds one by one, in groups: the rows of an image, or of a class.
+
+    Args:
+        source: The file or folder.
+        place: The location of a row, from the index of its group and its number in the group.
+    """
+
+    def __init__(self, source: Source, place: Callable[[int, int], str]) -> None:
+        self._source, self._place = source, place
+        self._start: list[int] = []
+        self._number: list[int] = []
+        self._values: list[Sequence[float]] = []
+        self._is_ignored: list[bool] = []
+        self.groups: list[str] = []
+        """The names of the groups."""
+        self.names: list[str] = []
+        """The name of each row: its class, or its image if groups are classes."""
+
+    def begin(self, group: str) -> None:
+        """Begin a group, to which the next rows belong."""
+        self.groups.append(group)
+        self._start.append(len(self.names))
+
+    def add(self, name: str, values: Sequence[float], number: int, *, is_ignored: bool = False) -> None:
+        """Add a row: its name, its numbers, such as a box, and its number in the group."""
+        self.names.append(name)
+        self._values.append(values)
+        self._number.append(number)
+        self._is_ignored.append(is_ignored)
+
+    @property
+    def group(self) -> Named:
+        """The column of groups."""
+        num_rows = np.diff([*self._start, len(self.names)])
+        return Named(code=np.repeat(np.arange(len(self.groups)), num_rows), names=self.groups)
+
+    @property
+    def ignore(self) -> NDArray[np.bool_]:
+        """The column of ignored rows."""
+        return np.array(self._is_ignored, bool)
+
+    def values(self, size: int) -> Floats:
+        """The numbers of all rows. Shape (R, size)."""
+        return np.array(self._values, np.float64).reshape(-1, size)
+
+    def location(self, row: int) -> str:
+        """Where a row is, for errors."""
+        group = int(np.searchsorted(self._start, row, side="right")) - 1
+        return self._place(group, self._number[row])
+
+    def fields(self, *, is_by_class: bool = False) -> dict[str, Any]:
+        """Fields of `Records`: image, class, location and source. `is_by_class`: whether groups are classes."""
+        named = Named.of(self.names)
+        image, label = (named, self.group) if is_by_class else (self.group, named)
+        return {"image": image, "label": label, "location": self.location, "source": str(self._source)}
+
+
+def warn_of_shapes_left_out(num: int, read: str, location: object) -> None:
+    """Warn about the number of shapes that are not read. `read`: the kinds that are."""
+    if num:
+        what = f"{count(num, 'shape')} other than {read}"
+        warning = RowsWarning(
+            f"{location}: {what} left out", num=num, what=what, fate="they are left out", location=str(location)
+        )
+        warnings.warn(warning, stacklevel=5)
 
 
 class RowsWarning(UserWarning):
@@ -253,16 +292,10 @@ class Options:
     """The path of Open Images' class hierarchy, by which rows are expanded."""
 
     @property
-    def has_masks(self) -> bool:
-        """Whether masks are read."""
-        return any(iou_type in Masks.iou_types for iou_type in self.iou_types)
+    def kinds(self) -> list[type[Geometry]]:
+        """The geometries that are read."""
+        return kinds_of(self.iou_types)
 
-    @property
-    def is_oriented(self) -> bool:
-        """Whether oriented boxes are read."""
-        return any(iou_type in OrientedBoxes.iou_types for iou_type in self.iou_types)
-
-    @property
-    def has_keypoints(self) -> bool:
-        """Whether keypoints are read."""
-        return any(iou_type in Keypoints.iou_types for iou_type in self.iou_types)
+    def reads(self, kind: type[Geometry]) -> bool:
+        """Whether shapes of a geometry are read."""
+        return any(iou_type in kind.iou_types for iou_type in self.iou_types)

@@ -1,6 +1,6 @@
 """The table of formats, and detection of the format of a file or folder."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from os import PathLike
@@ -12,6 +12,7 @@ from boxscore.formats.files import Source, open_source, suffix_of
 
 if TYPE_CHECKING:
     from boxscore.data.dataset import Detections, Truths
+    from boxscore.data.geometry import Geometry
     from boxscore.formats.files import Output
     from boxscore.formats.records import Options, Records
     from boxscore.formats.writers import Loss
@@ -23,8 +24,8 @@ Role = Literal["truths", "detections"]
 class FormatModule(Protocol):
     """The functions of a format's module. A module defines the ones that its format needs; a test checks signatures.
 
-    Readers and writers exist for the roles that the format has, writers only if it `is_written`. A format without a
-    `has_…` function has no such shapes.
+    Readers and writers exist for the roles that the format has, writers only if it `is_written`. A format without
+    `kinds_of` has upright boxes.
     """
 
     @staticmethod
@@ -32,16 +33,8 @@ class FormatModule(Protocol):
         """Whether a file or folder looks like this format and role."""
 
     @staticmethod
-    def has_masks(source: Source, role: Role) -> bool:
-        """Whether rows of a file or folder have masks, some or all of them."""
-
-    @staticmethod
-    def has_keypoints(source: Source, role: Role) -> bool:
-        """Whether rows of a file or folder have keypoints, some or all of them."""
-
-    @staticmethod
-    def has_oriented_boxes(source: Source, role: Role) -> bool:
-        """Whether the boxes of a file or folder can only be oriented ones."""
+    def kinds_of(source: Source, role: Role) -> "Collection[type[Geometry]]":
+        """The geometries, except upright boxes, of some or all rows; oriented boxes if boxes can only be oriented."""
 
     @staticmethod
     def read_truths(source: Source, options: "Options") -> "Records":
@@ -104,21 +97,10 @@ class Format:
             return True
         return bool(source.files(*self.read_suffixes)) if source.is_folder else source.suffix in self.read_suffixes
 
-    def has_masks(self, source: Source, role: Role) -> bool:
-        """Whether rows of a file or folder have masks, some or all of them."""
-        return self._has("has_masks", source, role)
-
-    def has_keypoints(self, source: Source, role: Role) -> bool:
-        """Whether rows of a file or folder have keypoints, some or all of them."""
-        return self._has("has_keypoints", source, role)
-
-    def has_oriented_boxes(self, source: Source, role: Role) -> bool:
-        """Whether the boxes of a file or folder can only be oriented ones."""
-        return self._has("has_oriented_boxes", source, role)
-
-    def _has(self, name: str, source: Source, role: Role) -> bool:
-        has = getattr(self._module, name, None)
-        return has is not None and bool(has(source, role))
+    def kinds_of(self, source: Source, role: Role) -> "Collection[type[Geometry]]":
+        """The geometries, except upright boxes, of some or all rows; oriented boxes if boxes can only be oriented."""
+        kinds: Collection[type[Geometry]] = getattr(self._module, "kinds_of", lambda *_: ())(source, role)
+        return kinds
 
     @property
     def _module(self) -> Any:

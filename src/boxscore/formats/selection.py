@@ -81,7 +81,8 @@ class Selection:
             rules: list[Rule] = [*by_name, by_id] if isinstance(value, str) else [by_id, *by_name]
             found = next((number for rule in rules if (number := rule(value)) is not None), None)
             if found is None:
-                raise InputError(f"`{self.kind}`: {value!r} is not among them: {some(known.values())}")
+                rule = f"{value!r} is neither a name nor an id in the data"
+                raise InputError(f"`{self.kind}`: {rule}, which has {some(known.values())}")
             ids.append(found)
         return ids
 
@@ -102,7 +103,9 @@ class Pattern(Selection):
         """The ids whose names match; no match is an error."""
         ids = [number for number, name in known.items() if self.has(name)]
         if not ids:
-            raise InputError(f"`images`: {self._pattern!r} matches none of them: {some(known.values())}")
+            raise InputError(
+                f"`images`: {self._pattern!r} matches no name in the data, which has {some(known.values())}"
+            )
         return ids
 
 
@@ -126,17 +129,15 @@ def selected_images(images: Any, path: str | PathLike[str]) -> Selection | None:
     if images is None or isinstance(images, Selection):
         return images
     if not isinstance(images, str | PathLike):
-        return Selection("images", images)
+        return _listed("images", images)
     given = os.fspath(images)
     text = open_source(given).text() if os.path.isfile(given) else _image_set(given, Path(path))  # noqa: PTH113
     if text is None and any(sign in given for sign in "*?["):
         return Pattern(given)
     if text is None:
         if not os.path.exists(given):  # noqa: PTH110
-            raise InputError(
-                f"`images`: {given!r} is no file, no pattern like 'night_*', and no image set in ImageSets/Main"
-                f" of {path}"
-            )
+            rule = f"{given!r} is neither a file, nor a pattern like 'night_*', nor an image set"
+            raise InputError(f"`images`: {rule} in ImageSets/Main of {path}")
         text = open_source(given).text()
     return Selection("images", [line.split()[0] for line in text.splitlines() if line.strip()])
 
@@ -156,9 +157,14 @@ def _image_set(name: str, root: Path) -> str | None:
 
 def selected_classes(classes: Any) -> Selection | None:
     """Selection of the classes in a list."""
-    if isinstance(classes, str):
-        raise InputError(f"`classes` must be a list of names or ids; got {classes!r}")
-    return None if classes is None else Selection("classes", classes)
+    return _listed("classes", classes)
+
+
+def _listed(kind: str, values: Any) -> Selection | None:
+    """Selection of the values in a list; None for all."""
+    if values is not None and (isinstance(values, str) or not isinstance(values, Iterable)):
+        raise InputError(f"`{kind}` must be a list of names or ids, such as [{values!r}]; got {values!r}")
+    return None if values is None else Selection(kind, values)
 
 
 def select_truths(truths: Truths, *, images: Selection | None, classes: Selection | None) -> Truths:
@@ -166,7 +172,7 @@ def select_truths(truths: Truths, *, images: Selection | None, classes: Selectio
     if images is not None:
         names = _image_names(truths)
         chosen = set(images.ids(names))
-        truths = take(truths, np.isin(host_ids(truths.image), list(chosen)))
+        truths = take(truths, np.isin(host_ids(truths.image_ids), list(chosen)))
         sizes = truths.image_sizes
         truths = replace(
             truths,
@@ -178,7 +184,7 @@ def select_truths(truths: Truths, *, images: Selection | None, classes: Selectio
     if classes is not None:
         names = _class_names(truths)
         chosen = set(classes.ids(names))
-        truths = take(truths, np.isin(host_ids(truths.label), list(chosen)))
+        truths = take(truths, np.isin(host_ids(truths.labels), list(chosen)))
         groups = truths.class_groups
         truths = replace(
             truths,
@@ -201,20 +207,20 @@ def select_detections(
     """Detections on the selected images and of the selected classes of the truths."""
     is_selected = np.ones(len(detections), bool)
     if images is not None:
-        is_selected &= np.isin(host_ids(detections.image), images.ids(_image_names(truths)))
+        is_selected &= np.isin(host_ids(detections.image_ids), images.ids(_image_names(truths)))
     if classes is not None:
-        is_selected &= np.isin(host_ids(detections.label), classes.ids(_class_names(truths)))
+        is_selected &= np.isin(host_ids(detections.labels), classes.ids(_class_names(truths)))
     return take(detections, is_selected)
 
 
 def _image_names(truths: Truths) -> Mapping[int, str]:
     """Names of all images by id; if the truths have none, the ids that occur, as text."""
-    return truths.image_names or {number: str(number) for number in np.unique(host_ids(truths.image)).tolist()}
+    return truths.image_names or {number: str(number) for number in np.unique(host_ids(truths.image_ids)).tolist()}
 
 
 def _class_names(truths: Truths) -> Mapping[int, str]:
     """Names of all classes by label; if the truths have none, the labels that occur, as text."""
-    return truths.names_by_label or {label: str(label) for label in np.unique(host_ids(truths.label)).tolist()}
+    return truths.names_by_label or {label: str(label) for label in np.unique(host_ids(truths.labels)).tolist()}
 
 
 def select(
@@ -232,13 +238,12 @@ def select(
         images: Ids or names of the images; all by default. An unknown one is an error.
         classes: Ids or names of the classes; all by default. An unknown one is an error.
 
-    >>> truths = Truths(image=[0, 1], label=[1, 1], box=[[0, 0, 9, 9]] * 2, image_names={0: "a.jpg", 1: "b.jpg"})
-    >>> detections = Detections(image=[0, 1], label=[1, 1], score=[0.9, 0.8], box=[[0, 0, 9, 9]] * 2)
+    >>> truths = Truths(image_ids=[0, 1], labels=[1, 1], boxes=[[0, 0, 9, 9]] * 2, image_names={0: "a.jpg", 1: "b.jpg"})
+    >>> detections = Detections(image_ids=[0, 1], labels=[1, 1], scores=[0.9, 0.8], boxes=[[0, 0, 9, 9]] * 2)
     >>> select(detections, truths, images=["b"])
     (Detections(1 box in 1 image, numpy), Truths(1 box in 1 image, numpy))
     """
-    some_images = None if images is None else Selection("images", images)
-    some_classes = None if classes is None else Selection("classes", classes)
+    some_images, some_classes = _listed("images", images), _listed("classes", classes)
     return (
         select_detections(detections, truths, images=some_images, classes=some_classes),
         select_truths(truths, images=some_images, classes=some_classes),

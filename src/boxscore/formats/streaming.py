@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from boxscore._support.exceptions import InputError
 from boxscore.data.dataset import Detections, Truths
+from boxscore.data.geometry.masks import Masks
 from boxscore.data.image_facts import CLASS_GROUP, LISTS, SIZES, ImageFacts, asks_for_facts
-from boxscore.data.validation import RowError
-from boxscore.formats import table_facts, table_keypoints, tables
+from boxscore.formats import table_facts, tables
 from boxscore.formats.joining import join_classes, join_images, keep_rows, numbered_classes, numbered_images
 from boxscore.formats.parquet import chosen, lists_of, open_parquet, table_of, whole
 from boxscore.formats.record_shapes import shapes_for
@@ -61,7 +61,7 @@ def num_rows_of(paths: Sequence[str]) -> int:
 
 
 def row_bytes(paths: Sequence[str]) -> int:
-    """Estimated bytes of a row with a mask or keypoints: the largest average over the row groups of the files."""
+    """Estimated bytes of a row with its shape: the largest average over the row groups of the files."""
     from pyarrow import parquet
 
     largest = 0.0
@@ -82,12 +82,14 @@ class BatchSettings(NamedTuple):
     """If more than one, pyarrow decodes columns in its threads."""
 
 
-def pose_bytes(paths: Sequence[str], options: Options) -> int:
-    """Bytes of a row's keypoints in memory, from the first row of each file; they may take less in the file."""
+def shape_bytes(paths: Sequence[str], options: Options) -> int:
+    """Bytes of the shapes of a row in memory, from the first row of each file; they may take less in the file."""
+    names = [name for kind in options.kinds for name in kind.columns]
     most = 0
     for path in paths:
-        first = next(read_batches(path, BatchSettings(1, 1), options=options)).columns.get(table_keypoints.NAME)
-        most = max(most, first.nbytes if isinstance(first, np.ndarray) else 0)
+        first = next(read_batches(path, BatchSettings(1, 1), options=options)).columns
+        arrays = [column for name in names if isinstance(column := first.get(name), np.ndarray)]
+        most = max(most, sum(array.nbytes for array in arrays))
     return most
 
 
@@ -270,13 +272,13 @@ class Numbering:
         image, image_names, is_numbered = numbered_images(truths.records(truths.image))
         label, class_names = numbered_classes(truths.records(truths.label))
         known = Truths(
-            image=[],
-            label=[],
-            box=[],
+            image_ids=[],
+            labels=[],
+            boxes=[],
             image_names=image_names or {number: str(number) for number in image.tolist()},
             class_names=class_names,
             class_groups=table_facts.groups_by_label(truths.class_groups, class_names),
-            is_numbered=is_numbered,
+            _is_numbered=is_numbered,
         )
         is_unlisted = ~np.isin(image, list(known.image_names or ()))
         return cls(
@@ -304,7 +306,7 @@ def stream_truths(
         if is_lost.any():
             records, image, label = keep_rows(records, ~is_lost), image[~is_lost], label[~is_lost]
         more = {"ignore": records.ignore, "kind": records.kind, "area": records.area}
-        truths = _checked(records, Truths, options, image=image, label=label, **more)
+        truths = _checked(records, Truths, options, image_ids=image, labels=label, **more)
         facts = _facts(table, numbering).needed_by(protocol) if asks_for_facts(protocol) else None
         yield truths, facts, int(is_lost.sum())
 
@@ -354,24 +356,16 @@ def stream_detections(
             raise InputError(_complaint(records, lost_image, is_lost, numbering))
         if is_lost.any():
             records, image, label = keep_rows(records, ~is_lost), image[~is_lost], label[~is_lost]
-        columns = {"image": image, "label": label, "score": records.score, "area": records.area}
+        columns = {"image_ids": image, "labels": label, "scores": records.score, "area": records.area}
         yield _checked(records, Detections, options, **columns), int(is_lost.sum())
 
 
 def _checked(records: Records, side: Any, options: Options, **columns: Any) -> Any:
-    if options.has_masks and records.mask is None:
+    if options.reads(Masks) and records.mask is None:
         raise InputError(f"{records.source}: must have a column `segmentation` with run lengths; got none")
-    if options.is_oriented and records.oriented is None:
-        raise InputError(f"{records.source}: must have oriented boxes for `iou_type` {', '.join(options.iou_types)}")
-    box, box_format = (
-        records.oriented if options.is_oriented and records.oriented else (records.box, records.box_format)
-    )
-    shapes: dict[str, Any] = {"mask": records.mask} if options.has_masks else {"box": box, "box_format": box_format}
     try:
-        if options.has_keypoints:
-            shapes = shapes_for(records, None, options.iou_types)
-        return side(**columns, **shapes)
-    except RowError as error:
+        return side(**columns, **shapes_for(records, records.mask, options.iou_types))
+    except InputError as error:
         raise records.refuse(error) from None
 
 

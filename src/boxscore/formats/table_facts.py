@@ -53,11 +53,7 @@ def read_facts(table: "Table") -> FactRows:
     """Read the facts of images from all rows, with or without a class."""
     crowd_index = None
     if CROWD_INDEX in table.columns:
-        values = table.values(CROWD_INDEX)
-        if isinstance(values, np.ndarray) and values.dtype.kind in "iuf":
-            crowd_index = values.astype(np.float64)
-        else:
-            crowd_index = np.array([np.nan if _is_missing(value) else value for value in values], np.float64)
+        crowd_index = table.floats(CROWD_INDEX, missing=np.nan)
     names = [name for name in COVERAGE_KEYS if name in table.columns]
     if names == [COVERAGE_KEYS[1]]:
         raise InputError(f"{table.source}: must have the column {COVERAGE_KEYS[0]}, since it has {names[0]}")
@@ -142,7 +138,7 @@ def _coverage(facts: FactRows, image: Key, annotated: tuple[Key, Key]) -> Covera
         not_exhaustive=(listed[lists[1][0]], partial),
         annotated=(truth_image, truth_label),
     )
-    return CoverageRows(_decoded(rows.image, images), _decoded(rows.label, labels), rows.is_exhaustive)
+    return CoverageRows(_decoded(rows.image_ids, images), _decoded(rows.labels, labels), rows.is_exhaustive)
 
 
 def _coded(keys: Sequence[Key]) -> tuple[list[Ids], list[str] | None]:

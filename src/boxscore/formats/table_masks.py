@@ -125,8 +125,8 @@ def masks_of_arrays(arrays: Mapping[str, Any], source: str) -> MaskColumn | None
     if missing:
         raise InputError(f"{source}: must have the arrays {', '.join(ARRAYS)} for masks; `{missing[0]}` is missing")
     counts, start, sizes = (arrays[name] for name in ARRAYS)
-    is_fine = counts.dtype == np.uint8 and all(array.dtype.kind in "iu" for array in (start, sizes))
-    if not is_fine or (counts.ndim, start.ndim) != (1, 1) or sizes.shape != (len(start) - 1, 2):
+    is_valid = counts.dtype == np.uint8 and all(array.dtype.kind in "iu" for array in (start, sizes))
+    if not is_valid or (counts.ndim, start.ndim) != (1, 1) or sizes.shape != (len(start) - 1, 2):
         got = ", ".join(f"{array.dtype} {array.shape}" for array in (counts, start, sizes))
         rule = "must be of shapes (C,), (N + 1,) and (N, 2), the first of bytes, the others of integers"
         raise InputError(f"{source}: {', '.join(ARRAYS)} {rule}; got {got}")

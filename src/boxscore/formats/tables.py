@@ -1,6 +1,7 @@
 """Turn tables of any format into records: columns are recognised by name, with one row per box."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -9,11 +10,15 @@ from numpy.typing import NDArray
 
 from boxscore._support.exceptions import InputError
 from boxscore._support.text import line
+from boxscore.data.geometry import Geometry, ShapeRows
 from boxscore.data.geometry.box_formats import BoxFormat, check_box_format, is_oriented, row_size
-from boxscore.formats import table_facts, table_keypoints, table_masks
-from boxscore.formats.records import Floats, Ids, Key, Named, Options, OrientedRows, PoseRows, Records
+from boxscore.data.geometry.kinds import GEOMETRIES
+from boxscore.data.geometry.masks import Masks
+from boxscore.data.geometry.oriented_boxes import OrientedBoxes, OrientedRows
+from boxscore.data.validation import RowError
+from boxscore.formats import table_facts, table_masks
+from boxscore.formats.records import Floats, Ids, Key, Named, Options, Records
 from boxscore.formats.table_masks import CellPlaces, MaskColumn
-from boxscore.protocol.keypoint_rules import NUM_WHOLEBODY
 
 IMAGE_IDS = ("image_id", "imageid", "image")
 IMAGE_NAMES = ("file_name", "filename", "image_name", "image")
@@ -71,9 +76,25 @@ Column = Sequence[Any] | NDArray[Any] | MaskColumn
 
 
 def known_columns(options: Options) -> frozenset[str]:
-    """Names of all columns to read; columns of masks and keypoints only if the options ask for them."""
-    masks = table_masks.NAMES if options.has_masks else ()
-    return KNOWN.union(masks, table_keypoints.NAMES if options.has_keypoints else ())
+    """Names of all columns to read; of the geometries, only those that the options ask for."""
+    return KNOWN.union(*(column_names(kind) for kind in options.kinds))
+
+
+def column_names(kind: type[Geometry]) -> tuple[str, ...]:
+    """Names of the columns of a geometry other than boxes, whose columns are in `KNOWN`."""
+    return table_masks.NAMES if kind is Masks else () if kind.is_box else (*kind.columns, *kind.more_columns)
+
+
+def kinds_in(names: Container[str]) -> list[type[Geometry]]:
+    """The geometries, except upright boxes, that a table with columns of these names has."""
+    return [kind for kind in GEOMETRIES if _has_columns(kind, names)]
+
+
+def _has_columns(kind: type[Geometry], names: Container[str]) -> bool:
+    if kind is Masks:
+        return any(name in names for name in table_masks.NAMES)
+    wanted = CORNERS if kind is OrientedBoxes else () if kind.is_box else kind.columns
+    return bool(wanted) and all(name in names for name in wanted)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -112,13 +133,15 @@ class Table:
             raise InputError(f"{self.source}: `{name}` must have one value per row; got shape {column.shape}")
         return column
 
-    def floats(self, name: str) -> Floats:
-        """A column of numbers."""
+    def floats(self, name: str, *, missing: float | None = None) -> Floats:
+        """A column of numbers. `missing`: the number for empty cells, which are refused by default."""
         column = self.values(name)
         if isinstance(column, np.ndarray):
             if column.dtype.kind in "iuf":
                 return column.astype(np.float64, copy=False)
             column = column.tolist()
+        if missing is not None:
+            column = [missing if value is None or value == "" else value for value in column]
         try:
             convert = float if {*map(type, column)} == {str} else _as_float
             return np.fromiter(map(convert, column), np.float64, len(column))
@@ -175,7 +198,9 @@ class Table:
         if all(name in self.columns for name in CORNERS) and box_format in (None, "xyxyxyxy"):
             return OrientedRows(np.stack([self.floats(name) for name in CORNERS], axis=1)), CORNERS
         if box_format is None or not is_oriented(box_format):
-            if options.is_oriented and any(all(name in self.columns for name in names) for names in TURNED_BOXES):
+            if options.reads(OrientedBoxes) and any(
+                all(name in self.columns for name in names) for names in TURNED_BOXES
+            ):
                 rule = "boxes have an angle: say what it is in, and which way it turns, as `box_format`"
                 raise InputError(f"{self.source}: {rule}, cxcywha:radians or cxcywha:degrees")
             return None
@@ -274,16 +299,12 @@ def truth_records(table: Table, options: Options, *, has_facts: bool = True) -> 
         images = replace(images, code=images.code[rows]) if isinstance(images, Named) else images[rows]
     records = _records(table, options, images, image_names, image_sizes)
     ignore, truncated, area = table.find(*IGNORES), table.find("truncated"), table.find("area")
-    keypoints, num = records.keypoints, table.find(table_keypoints.NUM_LABELLED)
-    if keypoints is not None and num is not None and keypoints.point.shape[1] != NUM_WHOLEBODY:
-        keypoints = keypoints._replace(num_labelled=table.floats(num))
     return replace(
         records,
         ignore=None if ignore is None else table.flags(ignore),
         truncated=None if truncated is None else table.flags(truncated),
         area=None if area is None else table.floats(area),
         image_sizes=image_sizes,
-        keypoints=keypoints,
         kind=table_facts.read_kinds(table),
         **(table_facts.fields_of(whole, every_image, (images, records.label), table) if has_facts else {}),
     )
@@ -295,10 +316,9 @@ def detection_records(table: Table, options: Options) -> Records:
     score = table.need("score", *SCORES)
     records = _records(table, options, images, image_names, sizes, is_truth=False)
     area = None
-    if records.keypoints is not None and "area" in table.columns:
-        area = table.floats("area")
-    elif records.keypoints is not None and records.keypoints.has_boxes:
-        area = table_keypoints.areas_of_boxes(records.box, records.box_format)
+    for rows in records.shapes.values():
+        given = table.floats("area") if "area" in table.columns else None
+        area = rows.detection_areas(given, records.box, records.box_format)
     return replace(records, score=table.floats(score), area=area)
 
 
@@ -313,17 +333,25 @@ def image_keys(table: Table) -> tuple[dict[int, str] | None, dict[Any, tuple[int
     sizes: dict[Any, tuple[int, int]] | None = None
     if "image_width" in table.columns and "image_height" in table.columns:
         width, height = table.floats("image_width"), table.floats("image_height")
-        is_fine = (width >= 0) & (height >= 0) & (np.maximum(width, height) < 1e9)
-        if not is_fine.all():
-            row = int(np.argmin(is_fine))
+        is_valid = (width >= 0) & (height >= 0) & (np.maximum(width, height) < 1e9)
+        if not is_valid.all():
+            row = int(np.argmin(is_valid))
             raise InputError(
                 f"{table.location(row)}: `image_width` and `image_height` must be sizes in pixels, or 0 where they are"
                 f" unknown; got {width[row]:g} and {height[row]:g}"
             )
         codes = images.code if isinstance(images, Named) else images
-        # Writers put 0 for unknown sizes; the last known size of an image counts.
-        known = np.flatnonzero((width >= 1) & (height >= 1))[::-1]
-        rows = known[np.unique(codes[known], return_index=True)[1]]
+        known = np.flatnonzero((width >= 1) & (height >= 1))  # writers put 0 for unknown sizes
+        _, first, index = np.unique(codes[known], return_index=True, return_inverse=True)
+        rows = known[first]
+        is_other = (width[known] != width[rows][index]) | (height[known] != height[rows][index])
+        if is_other.any():
+            row = known[np.argmax(is_other)]
+            other = rows[index[np.argmax(is_other)]]
+            raise InputError(
+                f"{table.location(row)}: `image_width` and `image_height` must be one size for each image; got"
+                f" {width[row]:g} x {height[row]:g}, but {width[other]:g} x {height[other]:g} before"
+            )
         keys = [images.names[code] for code in codes[rows]] if isinstance(images, Named) else codes[rows].tolist()
         pairs = zip(width[rows].tolist(), height[rows].tolist(), strict=True)
         sizes = dict(zip(keys, ((int(w), int(h)) for w, h in pairs), strict=True))
@@ -416,17 +444,20 @@ def _records(
     if options.box_format is not None:
         check_box_format(options.box_format)
     masks, mask_name = _masks(table, options, images, sizes or {})
-    poses = _keypoints(table, options)
+    shapes = _shapes(table, options, is_truth=is_truth)
     names: tuple[str, ...]
     oriented = None if masks else table.oriented_boxes(options)
     if oriented is not None:
         fields, names = oriented[0].fields(), oriented[1]
+        shapes |= fields.pop("shapes")
     elif masks and not table.has_boxes():
         (box, box_format), names = table_masks.boxes_around(masks), (mask_name,)
         fields = {"box": box, "box_format": box_format}
-    elif poses is not None and not table.has_boxes():
-        poses, names = poses._replace(has_boxes=False), (table_keypoints.NAME,)
-        fields = {"box": table_keypoints.boxes_around(poses, is_truth=is_truth), "box_format": "xyxy"}
+    elif shapes and not table.has_boxes():
+        shapes = {kind: replace(rows, has_boxes=False) for kind, rows in shapes.items()}
+        kind, rows = next(iter(shapes.items()))
+        with _located(table, kind):
+            fields, names = {"box": rows.outer_boxes(is_truth=is_truth), "box_format": "xyxy"}, kind.columns
     else:
         box, box_format, names = table.boxes(options.box_format)
         fields = {"box": box, "box_format": box_format}
@@ -438,27 +469,39 @@ def _records(
         source=table.source,
         image_names=image_names,
         class_names=class_names,
-        terms={"box": ",".join(names), "mask": mask_name, **table_keypoints.TERMS},
-        keypoints=poses,
+        terms={"boxes": ",".join(names), "masks": mask_name} | {a: b for kind in shapes for a, b in kind.terms.items()},
+        shapes=shapes,
         **fields,
         **masks,
     )
 
 
-def _keypoints(table: Table, options: Options) -> PoseRows | None:
-    """The keypoints of the rows; None if the table has none, or the options do not ask for them."""
-    if not options.has_keypoints or table_keypoints.NAME not in table.columns:
-        return None
-    column = table.columns[table_keypoints.NAME]
-    assert not isinstance(column, MaskColumn)
-    return table_keypoints.read_column(column, table.location, table.source)
+def _shapes(table: Table, options: Options, *, is_truth: bool) -> dict[type[Geometry], ShapeRows]:
+    """The shapes, except boxes and masks, that the table has and the options ask for."""
+    shapes = {}
+    for kind in options.kinds:
+        if kind is Masks or kind.is_box or not _has_columns(kind, table.columns):
+            continue
+        with _located(table, kind):
+            shapes[kind] = kind.read_columns(table, is_truth=is_truth)
+    return shapes
+
+
+@contextmanager
+def _located(table: Table, kind: type[Geometry]) -> Iterator[None]:
+    """Add the location in the file to errors about rows, and name the file's column."""
+    try:
+        yield
+    except RowError as error:
+        term = kind.terms.get(error.column, error.column)
+        raise InputError(f"{table.location(error.row)}: `{term}` {error.rule}") from None
 
 
 def _masks(
     table: Table, options: Options, images: Key, sizes: Mapping[Any, tuple[int, int]]
 ) -> tuple[dict[str, Any], str]:
     """Fields of `Records` for masks, if the table has them and the options ask for them; and their column's name."""
-    name = table.find(*table_masks.NAMES) if options.has_masks else None
+    name = table.find(*table_masks.NAMES) if options.reads(Masks) else None
     if name is None:
         return {}, "mask"
     keys = [images.names[code] for code in images.code] if isinstance(images, Named) else images.tolist()

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from boxscore._support.exceptions import InputError
-from boxscore._support.image_file_names import base_of, stem_of
+from boxscore._support.image_file_names import base_of
 from boxscore.data.geometry.boxes import look_like_fractions
 from boxscore.formats.class_names import NAMES_FILES, find_yaml
-from boxscore.formats.files import Source, decode
-from boxscore.formats.records import Named, Options, Records, locations
+from boxscore.formats.files import Source
+from boxscore.formats.records import Options, Records, RowBuilder
 from boxscore.formats.voc import is_image_set, is_result
 
 _NO_BOXES = (*NAMES_FILES, "readme.txt", "license.txt", "requirements.txt", "train.txt", "val.txt", "test.txt")
@@ -109,46 +109,28 @@ def _records(source: Source, options: Options, role: str) -> dict[str, Any]:
     files = _files(source) if source.is_folder else [""]
     if not files:
         raise InputError(f"{source}: the folder has no text files (*.txt)")
-    names: list[str] = []
-    numbers: list[list[float]] = []
-    flags: list[bool] = []
-    lines: list[int] = []
-    offsets = [0]
-    for file in files:
-        text = decode(source.read(file), source.location(file))
-        for line, content in enumerate(text.splitlines(), start=1):
-            words = content.split()
-            if not words:
-                continue
-            found = _parsed(words, role)
+    rows = RowBuilder(source, lambda file, line: f"{source.location(files[file])}: line {line}")
+    for file, name in zip(files, source.image_names(files), strict=True):
+        rows.begin(name)
+        for line, content in source.lines(file):
+            found = _parsed(content.split(), role)
             if found is None:
                 raise InputError(f"{source.location(file)}: line {line} must be {_wanted(role)}; got {content[:80]!r}")
-            names.append(found[0])
-            numbers.append(found[1])
-            flags.append(found[2])
-            lines.append(line)
-        offsets.append(len(lines))
-    file_of = locations(offsets[:-1], lambda file, _: source.location(files[file]))
-    table = np.array(numbers, np.float64).reshape(-1, 4 if role == "truths" else 5)
+            rows.add(found[0], found[1], line, is_ignored=found[2])
+    table = rows.values(4 if role == "truths" else 5)
     box = np.ascontiguousarray(table[:, -4:])
     is_inverted = (box[:, 2:] < box[:, :2]).any(axis=1)
     if options.box_format is None and is_inverted.any():
         row = int(np.argmax(is_inverted))
-        rule = "must have left <= right and top <= bottom; if the four are no corners, give `box_format`"
-        raise InputError(f"{file_of(row)}: line {lines[row]} {rule}; got {box[row].tolist()}")
-    stems = [stem_of(file or source.name) for file in files]
-    if len(set(stems)) < len(stems):
-        stems = [file.removesuffix(".txt") for file in files]
+        rule = "must have left <= right and top <= bottom; if boxes are not corners, give their format as `box_format`"
+        raise InputError(f"{rows.location(row)} {rule}; got {box[row].tolist()}")
     return {
-        "image": Named(code=np.repeat(np.arange(len(files)), np.diff(offsets)), names=stems),
-        "label": Named.of(names),
+        **rows.fields(),
         "box": box,
         "box_format": options.box_format or "xyxy",
         "score": np.ascontiguousarray(table[:, 0]) if role == "detections" else None,
-        "ignore": np.array(flags, bool) if any(flags) else None,
+        "ignore": rows.ignore if rows.ignore.any() else None,
         "is_normalized": look_like_fractions(box, share=1),
-        "location": lambda row: f"{file_of(row)}: line {lines[row]}",
-        "source": str(source),
     }
 
 

@@ -6,7 +6,6 @@
 | any other dataset | the index of the class in data.yaml, plus 1 |
 """
 
-import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -14,9 +13,10 @@ from typing import Any
 import numpy as np
 
 from boxscore._support.exceptions import InputError
-from boxscore.data.geometry.box_formats import BoxFormat
-from boxscore.formats.files import Source
-from boxscore.formats.records import Named, OrientedRows, Records
+from boxscore.data.geometry.box_formats import BoxFormat, row_size
+from boxscore.data.geometry.oriented_boxes import OrientedRows
+from boxscore.formats.files import Source, parse_json
+from boxscore.formats.records import Named, Records
 from boxscore.formats.selection import Rule, some
 
 _FIRST_ROW = re.compile(rb'\s*\[\s*\{\s*"image_id"\s*:\s*(?:"(?:[^"\\]|\\.)*"|\d+)\s*,\s*"file_name"\s*:')
@@ -67,32 +67,35 @@ def class_rule(ids: Iterable[int], known: Mapping[int, str], source: str) -> Rul
 
 def read_oriented(source: Source, box_format: BoxFormat | None) -> Records:
     """Read the oriented boxes of the file: corners, or centres, sizes and angles if `box_format` says so."""
-    try:
-        rows = json.loads(source.text())
-    except ValueError as error:
-        raise InputError(f"{source}: not JSON: {error}") from None
+    rows = parse_json(source.text(), str(source))
     key = next((key for key, each in _KEYS.items() if each == box_format), "poly")
     columns: list[tuple[Any, int, float, list[float]]] = []
     for index, row in enumerate(rows):
         try:
-            corners = [float(number) for number in row[key]]
-            columns.append((row["image_id"], int(row["category_id"]), float(row["score"]), corners))
-            if len(corners) != (8 if key == "poly" else 5):
+            box = [float(number) for number in row[key]]
+            image, label = row["image_id"], int(row["category_id"])
+            if len(box) != row_size(_KEYS[key]) or not all(_is_id(each) for each in (image, label)):
                 raise ValueError
-        except (KeyError, TypeError, ValueError):
+            columns.append((image, label, float(row["score"]), box))
+        except (LookupError, TypeError, ValueError, OverflowError):
             rule = f"must have `image_id`, `category_id`, `score` and `{key}`"
             raise InputError(f"{source}: result {index} {rule}, as Ultralytics writes oriented boxes") from None
-    image, label, score, box = zip(*columns, strict=True)
+    images, labels, scores, boxes = zip(*columns, strict=True)
     return Records(
-        image=_images(image),
-        label=np.array(label, np.int64),
-        score=np.array(score, np.float64),
-        **OrientedRows(np.array(box, np.float64), _KEYS[key]).fields(),
+        image=_images(images),
+        label=np.array(labels, np.int64),
+        score=np.array(scores, np.float64),
+        **OrientedRows(np.array(boxes, np.float64), _KEYS[key]).fields(),
         location=lambda row: f"{source}: result {row}",
         source=str(source),
-        terms={"box": key},
+        terms={"boxes": key},
         has_ultralytics_ids=True,
     )
+
+
+def _is_id(value: Any) -> bool:
+    """Whether a value is the stem of a file name, or a number that fits in 63 bits."""
+    return isinstance(value, str) or (type(value) is int and value.bit_length() < 64)
 
 
 def _images(values: Sequence[Any]) -> Any:

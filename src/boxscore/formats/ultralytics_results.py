@@ -10,7 +10,7 @@ import numpy as np
 from boxscore._support.exceptions import InputError
 from boxscore._support.image_file_names import base_of
 from boxscore._support.text import count
-from boxscore.data.dataset import Detections, Truths, host_ids, take
+from boxscore.data.dataset import Detections, Truths, detections_of_images, host_ids, take
 from boxscore.data.geometry.box_formats import BoxFormat
 from boxscore.data.geometry.oriented_boxes import OrientedBoxes
 from boxscore.data.image_objects import is_image_object
@@ -44,6 +44,10 @@ def from_ultralytics(
             raise InputError(
                 f"`results` must be Ultralytics' Results, one per image; got {type(each).__name__} at {index}"
             )
+        if each.names != given[0].names:
+            raise InputError(
+                f"`results` must be from one model, with the same class `names`; those at {index} are not those at 0"
+            )
     if truths is not None and not isinstance(truths, Truths):
         raise InputError(f"`truths` must be boxscore.Truths; got {type(truths).__name__}")
     if unmatched not in ("error", "warn"):
@@ -55,7 +59,7 @@ def from_ultralytics(
     names = [str(each.path) for each in given]
     short = [base_of(name.replace("\\", "/")) for name in names]
     ids = short if len({*short}) == len(short) else names
-    found = Detections.from_images(given, image_ids=ids, iou_type=iou_type, box_format=box_format, is_hosted=True)
+    found = detections_of_images(given, ids, box_format, iou_type, invalid="error", as_numpy=True)
     return found if truths is None else _joined(found, truths, given, names, unmatched)
 
 
@@ -66,7 +70,7 @@ def _joined(
     num_rows = [len(each.boxes if each.obb is None else each.obb) for each in given]
     keys = RowKeys(
         image=Named(code=np.repeat(np.arange(len(given)), num_rows), names=[name.replace("\\", "/") for name in names]),
-        label=host_ids(found.label),
+        label=host_ids(found.labels),
         location=locations(np.cumsum([0, *num_rows[:-1]]), lambda image, row: f"{names[image]}: detection {row}"),
         source="`results`",
         class_names=dict(given[0].names) if given else None,
@@ -80,4 +84,4 @@ def _joined(
     if problems:
         dropped = f"{count(int(is_lost.sum()), 'detection')} of {len(keys):,} left out"
         warnings.warn(f"{dropped}: {'; '.join(map(str, problems))}", stacklevel=3)
-    return take(replace(found, image=image, label=label, others=found.others), ~is_lost)
+    return take(replace(found, image_ids=image, labels=label), ~is_lost)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from boxscore._support.exceptions import InputError
-from boxscore._support.image_file_names import base_of, stem_of
+from boxscore._support.image_file_names import base_of
 from boxscore._support.text import count
 from boxscore.data.dataset import Detections, Truths
 from boxscore.formats import xml
@@ -66,7 +66,7 @@ def read_truths(source: Source, options: Options) -> Records:  # noqa: ARG001
     cuts: list[bytes | str] = []
     offsets = [0]
     sizes: dict[str, tuple[int, int]] = {}
-    images = _image_names(files) if source.is_folder else [stem_of(source.name)]
+    images = source.image_names(files)
     for image, file, content in zip(images, files, source.read_all(files), strict=True):
         found, size = _scan(content) or _parse(content, source.location(file))
         for name, cut, difficult, *box, late in found:
@@ -105,12 +105,6 @@ def _annotations(source: Source) -> list[str]:
     if not files:
         raise InputError(f"{source}: the folder has no annotations (.xml)")
     return inside or files
-
-
-def _image_names(files: Sequence[str]) -> list[str]:
-    """The stems of the files; if two are equal, all with their folders."""
-    stems = [stem_of(file) for file in files]
-    return stems if len(set(stems)) == len(stems) else [file.removesuffix(".xml") for file in files]
 
 
 # A fast path for files as VOC and the usual tools write them: a folder is read in a quarter of the time ("VOC" in
@@ -252,12 +246,10 @@ def read_detections(source: Source, options: Options) -> Records:
             numbers += fields[1:]
             lines.append(line)
         offsets.append(len(lines))
-    starts = offsets[:-1]
-    index = locations(starts, lambda file, row: f"{file} {row}")
+    file_of = locations(offsets[:-1], lambda file, _: source.location(files[file]))
 
     def location(row: int) -> str:
-        file = int(index(row).split()[0])
-        return f"{source.location(files[file])}: line {lines[row]}"
+        return f"{file_of(row)}: line {lines[row]}"
 
     try:
         table = np.fromiter(map(float, numbers), np.float64, len(numbers)).reshape(-1, 5)
@@ -267,8 +259,7 @@ def read_detections(source: Source, options: Options) -> Records:
             try:
                 list(map(float, fields[1:]))
             except ValueError:
-                where = location(row).rpartition(": line ")[0]
-                raise _not_a_result(where, lines[row], b" ".join(fields)) from None
+                raise _not_a_result(file_of(row), lines[row], b" ".join(fields)) from None
         raise
     is_inverted = (table[:, 3:] < table[:, 1:3]).any(axis=1)
     if is_inverted.any():
@@ -328,7 +319,8 @@ def write_truths(truths: Truths) -> tuple[Output, list[Loss]]:
         output[f"Annotations/{stems[image]}.xml"] = _annotation(host, image, stems[image], objects).encode()
     output["ImageSets/Main/all.txt"] = "".join(f"{stem}\n" for stem in sorted(stems.values())).encode()
     losses = [
-        *host.masks_lost(),
+        *host.shapes_lost(),
+        *host.crowding_lost(),
         Loss(num=0 if host.area is None else len(host), what="area"),
         Loss(num=0 if truths.is_numbered else len(stems), what="image id"),
         Loss(num=len(host.class_names or ()), what="class id"),
@@ -376,4 +368,4 @@ def write_detections(detections: Detections, truths: Truths) -> tuple[Output, li
     for label, rows in lines.items():
         check_file_name(names[label])
         output[f"comp4_det_test_{names[label]}.txt"] = "".join(rows).encode()
-    return output, [*host.masks_lost(), rounding_of_corners(host, box)]
+    return output, [*host.shapes_lost(), *host.crowding_lost(), rounding_of_corners(host, box)]

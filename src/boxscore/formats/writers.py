@@ -12,16 +12,16 @@ from boxscore._support.image_file_names import stem_of
 from boxscore._support.text import count
 from boxscore.arrays import to_numpy
 from boxscore.data.dataset import IGNORED_KINDS, Detections, Truths, host_ids
+from boxscore.data.geometry import Geometry
 from boxscore.data.geometry.box_formats import BoxFormat
 from boxscore.data.geometry.boxes import Boxes, sizes, to_xywh, to_xyxy
-from boxscore.data.geometry.keypoints import Keypoints
 from boxscore.data.geometry.masks import Masks
 from boxscore.data.geometry.oriented_boxes import OrientedBoxes
+from boxscore.data.shapes import Kind
 from boxscore.formats.records import Floats, Ids
 from boxscore.formats.registry import Format
 from boxscore.formats.tables import WRITTEN_BOXES
-from boxscore.protocol.keypoint_rules import NUM_WHOLEBODY
-from boxscore.protocol.protocol import GROUP, Protocol
+from boxscore.protocol.protocol import GROUP
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -57,7 +57,7 @@ def without_kinds(truths: Truths, to: Format) -> tuple[Truths, list[Loss]]:
         if not to.has_groups:
             truths = replace(truths, kind=None, ignore=np.isin(kind, IGNORED_KINDS))
     if not to.has_coverage:
-        num_rows = 0 if truths.coverage is None else len(truths.coverage.label)
+        num_rows = 0 if truths.coverage is None else len(truths.coverage.labels)
         num_groups = len(truths.class_groups or ())
         losses.append(Loss(num=num_rows, what="coverage row"))
         losses.append(Loss(num=num_groups, what="group of a class", plural="groups of classes"))
@@ -82,9 +82,8 @@ class Host:
     label: Ids
     box: Floats
     box_format: BoxFormat
-    mask: Masks | None
-    oriented: OrientedBoxes | None
-    keypoints: Keypoints | None
+    shapes: Sequence[Geometry]
+    """Other shapes than upright boxes."""
     has_boxes: bool
     """Whether boxes were given; if not, `box` has the boxes around other shapes."""
     score: Floats | None
@@ -107,15 +106,16 @@ class Host:
         named = columns if isinstance(columns, Truths) else truths
         if not isinstance(named, Truths):
             raise InputError(f"`truths` must be boxscore.Truths; got {type(named).__name__}")
-        keypoints = next((each for each in columns.geometries if isinstance(each, Keypoints)), None)
-        has_boxes = any(isinstance(each, Boxes | OrientedBoxes) for each in columns.geometries)
-        if not any(isinstance(each, Boxes) for each in columns.geometries):
+        shapes = [each for each in columns.geometries if not isinstance(each, Boxes)]
+        has_boxes = any(each.is_box for each in columns.geometries)
+        if len(shapes) == len(columns.geometries):
             # Files have boxes; if only other shapes were given, write the boxes around them.
-            around = Boxes(box=to_numpy(columns.geometry.outer_boxes()))
-            if keypoints is not None and keypoints.box is not None and not has_boxes:
-                around, has_boxes = Boxes(box=to_numpy(keypoints.box), box_format="xywh"), True
-            columns = replace(columns, geometry=around, others=columns.geometries)
-        image, label = host_ids(columns.image), host_ids(columns.label)
+            around = Boxes(boxes=to_numpy(columns.geometry.outer_boxes()))
+            own = next((boxes for each in shapes if (boxes := each.own_boxes()) is not None), None)
+            if own is not None and not has_boxes:
+                around, has_boxes = Boxes(boxes=to_numpy(own[0]), box_format=own[1]), True
+            columns = replace(columns, geometry=around, _others=tuple(shapes))
+        image, label = host_ids(columns.image_ids), host_ids(columns.labels)
         seen_images, seen_labels = set(np.unique(image).tolist()), set(np.unique(label).tolist())
         names = dict(named.image_names or {})
         classes = named.names_by_label
@@ -139,13 +139,11 @@ class Host:
         return cls(
             image=image,
             label=label,
-            box=floats("box").reshape(-1, 4),
+            box=floats("boxes").reshape(-1, 4),
             box_format=columns.box_format,
-            mask=next((each for each in columns.geometries if isinstance(each, Masks)), None),
-            oriented=next((each for each in columns.geometries if isinstance(each, OrientedBoxes)), None),
-            keypoints=keypoints,
+            shapes=shapes,
             has_boxes=has_boxes,
-            score=floats("score"),
+            score=floats("scores"),
             ignore=flags("ignore"),
             truncated=flags("truncated"),
             area=floats("area"),
@@ -160,38 +158,46 @@ class Host:
     def __len__(self) -> int:
         return len(self.box)
 
-    def masks_lost(self) -> list[Loss]:
-        """The losses of a format that has only boxes."""
-        num = 0 if self.mask is None else len(self.mask)
-        return [Loss(num=num, what="mask"), *self.oriented_lost(), *self.keypoints_lost()]
+    def get(self, kind: type[Kind]) -> Kind | None:
+        """The shapes of a geometry, or None."""
+        return next((each for each in self.shapes if isinstance(each, kind)), None)
 
-    def oriented_lost(self) -> list[Loss]:
-        """The loss of a format that does not have oriented boxes."""
-        num = 0 if self.oriented is None else len(self.oriented)
-        return [Loss(num=num, what=OrientedBoxes.name, plural=OrientedBoxes.plural)]
+    @property
+    def mask(self) -> Masks | None:
+        """The masks, or None."""
+        return self.get(Masks)
 
-    def keypoints_lost(self) -> list[Loss]:
-        """The loss of a format that does not have keypoints."""
-        num = 0 if self.keypoints is None else len(self.keypoints)
-        lost = Loss(num=num, what="set of keypoints", plural=Keypoints.plural)
-        return [lost, *self.crowding_lost()]
+    @property
+    def oriented(self) -> OrientedBoxes | None:
+        """The oriented boxes, or None."""
+        return self.get(OrientedBoxes)
+
+    def shapes_lost(self, *kept: type[Geometry]) -> list[Loss]:
+        """The losses of a format that has upright boxes and `kept` geometries."""
+        lost = (each for each in self.shapes if type(each) not in kept)
+        return [Loss(num=len(each), what=each.name, plural=each.plural) for each in lost]
+
+    def shapes_lost_in_tables(self) -> list[Loss]:
+        """The losses of a table: geometries that have no columns."""
+        return self.shapes_lost(*(type(each) for each in self.shapes if each.columns))
+
+    def shape_columns(self) -> dict[str, NDArray[Any]]:
+        """The columns of shapes other than boxes and masks. Shape (R,) each, or (R, …)."""
+        return {name: column for each in self.shapes for name, column in each.written_columns().items()}
 
     def crowding_lost(self) -> list[Loss]:
         """The loss of a format that does not say how crowded images are."""
         return [Loss(num=len(self.crowd_index), what="crowd index", plural="crowd indices")]
 
     def own_areas(self) -> dict[str, Floats]:
-        """The column `area` of detections with keypoints, if it is not the area of their boxes."""
-        if self.keypoints is None or self.score is None:
+        """The column `area` of detections with shapes other than boxes, if readers don't derive it."""
+        if self.score is None:
             return {}
-        area = self.area
-        if area is None and self.has_boxes and self.keypoints.num_points != NUM_WHOLEBODY:
-            # If there are boxes, readers take their areas, as COCO does; these areas are of boxes around the points.
-            area = to_numpy(self.keypoints.areas(Protocol.named("coco_keypoints"))).astype(np.float64)
         _, _, width, height = to_xywh(self.box, self.box_format)
-        if area is None or (self.has_boxes and np.array_equal(width * height, area)):
-            return {}
-        return {"area": area}
+        box_area = width * height if self.has_boxes else None
+        written = (each.written_areas(self.area, box_area) for each in self.shapes if each.written_columns())
+        area = next((each for each in written if each is not None), None)
+        return {} if area is None else {"area": area}
 
     def angles_lost(self) -> list[Loss]:
         """The loss of a format that stores oriented boxes as corners."""
@@ -218,11 +224,11 @@ class Host:
     def box_columns(self) -> dict[str, Floats]:
         """The columns of the boxes, named after their box format; corners for oriented boxes.
 
-        Empty for keypoints that were given without boxes.
+        Empty for shapes that were given without boxes and have columns.
         """
         if self.oriented is not None:
             return dict(zip(WRITTEN_BOXES["xyxyxyxy"], self.quads().T, strict=True))
-        if self.keypoints is not None and not self.has_boxes:
+        if not self.has_boxes and self.shape_columns():
             return {}
         return dict(zip(WRITTEN_BOXES[self.box_format], self.box.T, strict=True))
 
@@ -232,7 +238,7 @@ class Host:
             left, top, right, bottom = self.corners().T
             return np.stack([left, top, right, top, right, bottom, left, bottom], axis=1)
         if self.oriented.box_format == "xyxyxyxy":
-            return to_numpy(self.oriented.box).astype(np.float64, copy=False)
+            return to_numpy(self.oriented.boxes).astype(np.float64, copy=False)
         return self.oriented.corners()
 
     def corners(self) -> Floats:

@@ -16,9 +16,11 @@ from boxscore._support.exceptions import InputError
 from boxscore._support.image_file_names import IMAGE_SUFFIXES, base_of, stem_of
 from boxscore.arrays import to_numpy
 from boxscore.data.dataset import Detections, Truths
+from boxscore.data.geometry import Geometry
 from boxscore.data.geometry.boxes import to_xywh
 from boxscore.data.geometry.keypoints import Keypoints
 from boxscore.data.geometry.masks import Masks, Polygons
+from boxscore.data.geometry.oriented_boxes import OrientedBoxes, OrientedRows
 from boxscore.data.geometry.outlines import are_same, joined, traced
 from boxscore.formats.class_names import (
     NAMES_FILES,
@@ -35,8 +37,7 @@ from boxscore.formats.class_names import (
 from boxscore.formats.files import Output, Source, open_source, read_file
 from boxscore.formats.image_sizes import list_of_sizes, read_sizes, size_in, size_of
 from boxscore.formats.polygon_writers import boxes_lost, has_polygons, polygons_of, shapes_lost, with_enough_points
-from boxscore.formats.records import Floats, Ids, Named, Options, OrientedRows, Records
-from boxscore.formats.table_keypoints import lists_of
+from boxscore.formats.records import Floats, Ids, Named, Options, Records
 from boxscore.formats.voc import is_image_set, is_result
 from boxscore.formats.writers import Host, Loss, changed, number
 from boxscore.formats.yolo_lines import (
@@ -209,9 +210,7 @@ def read_truths(source: Source, options: Options) -> Records:
     labels = [key for key in keys if key in folder.labels]
     name_of = dict(zip(keys, names, strict=True))
     shape = partial(_keypoint_shape, source, options)
-    settings = {"has_masks": options.has_masks, "is_oriented": options.is_oriented}
-    settings |= {"has_keypoints": options.has_keypoints, "is_format_given": options.is_format_given}
-    reading = _Reading(role="truths", source=str(source), keypoint_shape=shape, **settings)
+    reading = _Reading(role="truths", source=str(source), keypoint_shape=shape, options=options)
     records = _records(folder, labels, [name_of[key] for key in labels], reading)
     image = records["image"]
     also = [name_of[key] for key in keys if key not in folder.labels]
@@ -267,9 +266,7 @@ def read_detections(source: Source, options: Options) -> Records:
     if not keys and names is None:
         raise InputError(f"{source}: the folder has no label files (*.txt)")
     shape = partial(_keypoint_shape, source, options)
-    settings = {"has_masks": options.has_masks, "is_oriented": options.is_oriented}
-    settings |= {"has_keypoints": options.has_keypoints, "is_format_given": options.is_format_given}
-    reading = _Reading(role="detections", source=str(source), keypoint_shape=shape, **settings)
+    reading = _Reading(role="detections", source=str(source), keypoint_shape=shape, options=options)
     records = _records(folder, keys, _image_names(keys), reading)
     return Records(**records, class_names=names, is_position=names is None)
 
@@ -303,15 +300,9 @@ class _Reading:
 
     role: str
     source: str
-    has_masks: bool
-    """Whether lines are polygons, for masks."""
     keypoint_shape: Callable[[], KeypointShape | None]
-    is_oriented: bool
-    """Whether lines have four corners."""
-    has_keypoints: bool
-    """Whether lines are boxes with keypoints."""
-    is_format_given: bool
-    """Whether the user named the format; if not, it was detected."""
+    options: Options
+    """Its geometries decide whether lines are polygons, four corners, or boxes with keypoints."""
 
 
 def _records(folder: _Folder, keys: list[str], names: list[str], reading: _Reading) -> dict[str, Any]:
@@ -334,25 +325,25 @@ def _records(folder: _Folder, keys: list[str], names: list[str], reading: _Readi
         return f"{folder.show(files[file])}: line {line - int(first[file]) + 1}"
 
     more: dict[str, Any] = {}
-    if reading.has_masks:
+    if reading.options.reads(Masks):
         some = [fields[line] for line in line_of.tolist()]
         table, polygons = polygons_by_line(some, reading.role, location, reading.keypoint_shape)
-        more = {"polygons": polygons, "terms": {"mask": "polygon"}}
-    elif reading.is_oriented:
+        more = {"polygons": polygons, "terms": {"masks": "polygon"}}
+    elif reading.options.reads(OrientedBoxes):
         table, corners = corners_by_line([fields[line] for line in line_of.tolist()], reading.role, location)
         more = OrientedRows(corners).fields()
-    elif reading.has_keypoints:
+    elif reading.options.reads(Keypoints):
         some = [fields[line] for line in line_of.tolist()]
         table, poses = poses_by_line(some, reading.role, location, reading.keypoint_shape)
-        more = {"keypoints": poses, "terms": {"visibility": "keypoints"}}
+        more = {"shapes": {Keypoints: poses}, "terms": Keypoints.terms}
     else:
         table = _table(fields, widths, line_of, location, reading)
-        if not reading.is_format_given:
+        if not reading.options.is_format_given:
             check_order(table, reading.role, location)
     given = table[:, 0]
-    is_fine = (given >= 0) & (given < 1e9) & (given == np.floor(given))
-    if not is_fine.all():
-        row = int(np.argmin(is_fine))
+    is_valid = (given >= 0) & (given < 1e9) & (given == np.floor(given))
+    if not is_valid.all():
+        row = int(np.argmin(is_valid))
         raise InputError(f"{location(row)}: the class must be an integer from 0 on; got {number(float(table[row, 0]))}")
     file_of_line = np.repeat(np.arange(len(files)), num_lines)
     return {
@@ -383,20 +374,15 @@ def _table(
     return table_by_line(some, reading.role, location, reading.keypoint_shape)
 
 
-def has_masks(source: Source, role: str) -> bool:
-    """Whether a line has more numbers than a box, and data.yaml declares no keypoints."""
+def kinds_of(source: Source, role: str) -> list[type[Geometry]]:
+    """Keypoints if data.yaml declares them; else masks if a line has more numbers than a box."""
+    shape = _keypoint_shape(source, Options())
+    if shape is not None and shape[0] > 0:
+        return [Keypoints]
     folder = _read_source(source) if source.is_folder else _read_yaml_folder(source)
     num = 5 if role == "truths" else 6
-    if not any(len(line.split()) > num for file in folder.labels.values() for line in folder.read(file).splitlines()):
-        return False
-    shape = _keypoint_shape(source, Options())
-    return shape is None or shape[0] == 0
-
-
-def has_keypoints(source: Source, role: str) -> bool:  # noqa: ARG001
-    """Whether data.yaml declares keypoints."""
-    shape = _keypoint_shape(source, Options())
-    return shape is not None and shape[0] > 0
+    lines = (line for file in folder.labels.values() for line in folder.read(file).splitlines())
+    return [Masks] if any(len(line.split()) > num for line in lines) else []
 
 
 def write_truths(truths: Truths, *, path: Path) -> tuple[Output, list[Loss]]:
@@ -449,9 +435,9 @@ def _written(
     order = {label: position for position, label in enumerate(sorted(names))}
     if host.oriented is not None:
         rows, losses = host.fractions(host.quads()).tolist(), host.angles_lost()
-    elif host.keypoints is not None:
+    elif (poses := host.get(Keypoints)) is not None:
         boxes, lost = _boxes_as_fractions(host)
-        rows, losses = _poses_as_fractions(host, host.keypoints, boxes)
+        rows, losses = _poses_as_fractions(host, poses, boxes)
         losses = [*lost, *losses]
     elif host.mask is None:
         rows, losses = _boxes_as_fractions(host)
@@ -468,8 +454,8 @@ def _written(
         ]
         output[f"{prefix}{stems[image]}.txt"] = "".join(lines).encode()
     data: dict[str, Any] = paths | {"names": {position: names[label] for label, position in order.items()} or []}
-    if host.keypoints is not None:
-        data["kpt_shape"] = [host.keypoints.num_points, 3]
+    if (poses := host.get(Keypoints)) is not None:
+        data["kpt_shape"] = [poses.num_points, 3]
     elif host.mask is not None:
         data["kpt_shape"] = [0, 0]  # lines are polygons
     output["data.yaml"] = yaml_of(data).encode()
@@ -564,10 +550,10 @@ def _overlap(mask: Masks, whole: list[Floats], is_divided: NDArray[np.bool_]) ->
 def _fractions(points: Floats, scale: Floats) -> Floats:
     """Divide pixels by the image's size; multiplying gives the same numbers back, or at least draws the same pixels."""
     fraction = points / scale
-    for is_fine in (np.equal, _are_drawn_alike):
+    for is_valid in (np.equal, _are_drawn_alike):
         for direction in (np.inf, -np.inf):
             other = np.nextafter(fraction, direction)
-            is_better = is_fine(other * scale, points) & ~is_fine(fraction * scale, points)
+            is_better = is_valid(other * scale, points) & ~is_valid(fraction * scale, points)
             fraction = np.where(is_better, other, fraction)
     return np.asarray(fraction)
 
@@ -585,7 +571,7 @@ def _poses_as_fractions(
     `boxes`: the numbers of the boxes, as fractions.
     """
     shape = len(host), keypoints.num_points
-    numbers = lists_of(keypoints).reshape(*shape, 3)
+    numbers = keypoints.triples()
     point = numbers[:, :, :2].reshape(len(host), -1) if len(host) else np.zeros((0, 2))
     fractions = host.fractions(point)
     num_moved = int((fractions * _scale(host, point.shape[1]) != point).any(axis=1).sum())

@@ -7,8 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from boxscore._support.exceptions import InputError
+from boxscore.data.geometry.keypoints import PoseRows
 from boxscore.data.geometry.masks import Polygons
-from boxscore.formats.records import Floats, PoseRows
+from boxscore.formats.records import Floats
 
 KeypointShape = tuple[int, int]
 """Number of keypoints per box, and of numbers per keypoint: `kpt_shape` in data.yaml."""

@@ -75,8 +75,8 @@ def measures(protocol: Protocol) -> Iterator[Measure]:
     ['map', 'mar']
     >>> [measure.name for measure in measures(Protocol.named("olrp", thresholds=(0.5,), areas={"all": (0, 1e10)}))]
     ['map', 'map_50', 'mar_1', 'mar_10', 'mar_100']
-    >>> [measure.name for measure in measures(Protocol.named("coco_keypoints"))][5:]
-    ['mar', 'mar_50', 'mar_75', 'mar_medium', 'mar_large']
+    >>> [measure.name for measure in measures(Protocol.named("crowdpose"))][-3:]
+    ['mar_easy', 'mar_medium', 'mar_hard']
     """
     every = tuple(range(len(protocol.thresholds)))
     last = len(protocol.limits) - 1
@@ -91,8 +91,8 @@ def measures(protocol: Protocol) -> Iterator[Measure]:
     for group in protocol.class_groups:
         yield Measure(f"map_{group}", False, every, 0, last, group)
     for m, limit in enumerate(protocol.limits):
-        is_plain = limit is None or (protocol.recall_at and m == last)
-        yield Measure("mar" if is_plain else f"mar_{limit}", True, every, 0, m)
+        is_unlimited = limit is None or (protocol.recall_at and m == last)
+        yield Measure("mar" if is_unlimited else f"mar_{limit}", True, every, 0, m)
     for recall in protocol.recall_at:
         index = threshold_index(protocol.thresholds, recall)
         if index is not None and protocol.names_thresholds:

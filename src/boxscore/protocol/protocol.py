@@ -338,9 +338,13 @@ ignored truths difficult
                 "`class_groups` must be empty where `average` is micro: one curve has no groups of classes"
             )
         if self.keeps_similarity and self.thresholds[0] >= 1:
-            raise InputError("`thresholds` must begin below 1 for olrp, which divides by 1 - threshold; got 1")
+            raise InputError(
+                "must begin below 1 for olrp, which divides by 1 - threshold; got 1", argument="thresholds"
+            )
         if self.limits_per == "dataset" and (len(self.limits) > 1 or self.limits[0] is None):
-            raise InputError(f"`limits` must be one number where they are per dataset; got {list(self.limits)}")
+            raise InputError(
+                f"must be one number where they are per dataset; got {list(self.limits)}", argument="limits"
+            )
         if not isinstance(self.iou_type, str) or not self.iou_type:
             raise InputError(f"`iou_type` must be a text, such as bbox, segm or boundary; got {self.iou_type!r}")
         if not 0 < check_finite("dilation_ratio", self.dilation_ratio) <= 1:
@@ -389,6 +393,11 @@ ignored truths difficult
     def similarity(self) -> str:
         """Name of the similarity in tables: IoU, OKS or ProbIoU."""
         return {"keypoints": "OKS", "probiou": "ProbIoU"}.get(self.iou_type, "IoU")
+
+    @property
+    def score_key(self) -> str:
+        """The key of the scores in results that have several."""
+        return self.keypoints.score_key
 
     @property
     def cutoffs(self) -> tuple[float, ...]:
@@ -460,11 +469,6 @@ ignored truths difficult
             "extra_numbers": bool(self.extra_numbers),
         }
         return tuple(name for name, is_needed in rules.items() if is_needed)
-
-    @property
-    def is_plain(self) -> bool:
-        """Whether columns are matched without preparation."""
-        return not self.needs
 
     @property
     def limit_scope(self) -> str:
@@ -607,16 +611,16 @@ def _ascending(name: str, values: Iterable[float]) -> tuple[float, ...]:
     try:
         numbers = tuple(map(float, values))
     except (TypeError, ValueError):
-        raise InputError(f"`{name}` must be a sequence of numbers; got {values!r}") from None
+        raise InputError(f"must be a sequence of numbers; got {values!r}", argument=name) from None
     if not numbers:
-        raise InputError(f"`{name}` must have at least one number; got none")
+        raise InputError("must have at least one number; got none", argument=name)
     if numbers[0] >= 0 and numbers[-1] <= 1 and all(map(lt, numbers, numbers[1:])):
         return numbers  # the usual case, at each change of a protocol
     for number in numbers:
         if not 0 <= number <= 1:
-            raise InputError(f"`{name}` must lie between 0 and 1; got {number:g}")
+            raise InputError(f"must lie between 0 and 1; got {number:g}", argument=name)
     if any(first >= second for first, second in pairwise(numbers)):
-        raise InputError(f"`{name}` must be ascending, without repeats; got {list(numbers)}")
+        raise InputError(f"must be ascending, without repeats; got {list(numbers)}", argument=name)
     return numbers
 
 
@@ -628,16 +632,18 @@ def _areas(areas: Any) -> tuple[Area, ...]:
             Area(str(name), float(low), math.inf if high is None else float(high)) for name, low, high in rows
         )
     except (TypeError, ValueError):
-        raise InputError(f"`areas` must map names to (low, high); got {areas!r}") from None
+        raise InputError(f"must map names to (low, high); got {areas!r}", argument="areas") from None
     if not 1 <= len(ranges) <= 63:
-        raise InputError(f"`areas` must have 1 to 63 ranges; got {len(ranges)}")
+        raise InputError(f"must have 1 to 63 ranges; got {len(ranges)}", argument="areas")
     for area in ranges:
         if not 0 <= area.low <= area.high:
             raise InputError(f"`areas`: {area.name!r} must have 0 <= low <= high; got ({area.low:g}, {area.high:g})")
         if area.name.isdigit():
-            raise InputError(f"`areas` must have names that are not numbers, as `map_50` is one; got {area.name!r}")
+            raise InputError(
+                f"must have names that are not numbers, as `map_50` is one; got {area.name!r}", argument="areas"
+            )
     if len({area.name for area in ranges}) < len(ranges):
-        raise InputError(f"`areas` must have different names; got {[area.name for area in ranges]}")
+        raise InputError(f"must have different names; got {[area.name for area in ranges]}", argument="areas")
     return ranges
 
 
@@ -651,7 +657,9 @@ def _recalls(values: Any, limits: Any, thresholds: Sequence[float]) -> tuple[flo
     for recall, name in zip(recalls, names, strict=True):
         is_number = any(abs(threshold - recall) < 1e-9 for threshold in thresholds)
         if is_number and name in tuple(limits)[:-1]:
-            raise InputError(f"`limits` must not have {name} before the last: mar_{name} is the recall at {recall:g}")
+            raise InputError(
+                f"must not have {name} before the last: mar_{name} is the recall at {recall:g}", argument="limits"
+            )
     return recalls
 
 
@@ -659,14 +667,14 @@ def _names(name: str, values: Any, allowed: Iterable[str] | None = None) -> tupl
     """Names, each once; `allowed`: None for any that may be part of the name of a number."""
     names = tuple(values) if isinstance(values, tuple | list) else ()
     if not names and values not in ((), []):
-        raise InputError(f"`{name}` must be a sequence of names; got {values!r}")
+        raise InputError(f"must be a sequence of names; got {values!r}", argument=name)
     for each in names:
         if allowed is not None and each not in tuple(allowed):
-            raise InputError(f"`{name}` must be of {', '.join(allowed)}; got {each!r}")
+            raise InputError(f"must be of {', '.join(allowed)}; got {each!r}", argument=name)
         if not isinstance(each, str) or not each or each.isdigit():
-            raise InputError(f"`{name}` must be names that are not numbers; got {each!r}")
+            raise InputError(f"must be names that are not numbers; got {each!r}", argument=name)
     if len(set(names)) < len(names):
-        raise InputError(f"`{name}` must have each name once; got {list(names)}")
+        raise InputError(f"must have each name once; got {list(names)}", argument=name)
     return names
 
 
@@ -675,10 +683,12 @@ def _sigmas(values: Any) -> tuple[float, ...]:
     try:
         sigmas = tuple(float(value) for value in values)
     except (TypeError, ValueError):
-        raise InputError(f"`sigmas` must be a sequence of numbers, one per keypoint; got {values!r}") from None
+        raise InputError(
+            f"must be a sequence of numbers, one per keypoint; got {values!r}", argument="sigmas"
+        ) from None
     for index, sigma in enumerate(sigmas):
         if not 0 < sigma < math.inf:
-            raise InputError(f"`sigmas` must be above 0 and finite; got {sigma:g} for keypoint {index}")
+            raise InputError(f"must be above 0 and finite; got {sigma:g} for keypoint {index}", argument="sigmas")
     return sigmas
 
 
@@ -687,15 +697,15 @@ def _limits(limits: Iterable[Any]) -> tuple[int | None, ...]:
     try:
         bounds = tuple(limits)
     except TypeError:
-        raise InputError(f"`limits` must be a sequence of integers or None; got {limits!r}") from None
+        raise InputError(f"must be a sequence of integers or None; got {limits!r}", argument="limits") from None
     if not 1 <= len(bounds) <= 255:
-        raise InputError(f"`limits` must have 1 to 255 limits; got {len(bounds)}")
+        raise InputError(f"must have 1 to 255 limits; got {len(bounds)}", argument="limits")
     for bound in bounds:
         if bound is not None and (isinstance(bound, bool) or not isinstance(bound, Integral) or bound < 1):
-            raise InputError(f"`limits` must be positive integers, or None for all; got {bound!r}")
+            raise InputError(f"must be positive integers, or None for all; got {bound!r}", argument="limits")
     sizes = [math.inf if bound is None else bound for bound in bounds]
     if any(first >= second for first, second in pairwise(sizes)):
-        raise InputError(f"`limits` must be ascending, without repeats; got {list(bounds)}")
+        raise InputError(f"must be ascending, without repeats; got {list(bounds)}", argument="limits")
     return tuple(None if bound is None else int(bound) for bound in bounds)
 
 

@@ -12,7 +12,7 @@ from boxscore.protocol.keypoint_rules import (
     WHOLEBODY_PARTS,
     KeypointRules,
 )
-from boxscore.protocol.protocol import Area, Protocol
+from boxscore.protocol.protocol import Area, Protocol, ProtocolLike, as_protocol
 
 
 def _evenly(first: float, last: float, num: int) -> tuple[float, ...]:
@@ -196,3 +196,17 @@ def protocol_of(name: str, iou_type: str) -> Protocol:
     """
     protocol = Protocol.named(_OF_SHAPES.get((name, iou_type), name))
     return protocol if protocol.iou_type == iou_type else protocol.replace(iou_type=iou_type)
+
+
+def for_iou_type(protocol: ProtocolLike, iou_type: str) -> Protocol:
+    """Protocol, given by name or as a value, for a similarity.
+
+    Args:
+        protocol: The name of a protocol, or a `Protocol`.
+        iou_type: The similarity.
+
+    >>> for_iou_type("coco", "keypoints").limits, for_iou_type(Protocol.named("coco"), "keypoints").limits
+    ((20,), (1, 10, 100))
+    """
+    rules = as_protocol(protocol)
+    return protocol_of(protocol, iou_type) if isinstance(protocol, str) else rules.replace(iou_type=iou_type)

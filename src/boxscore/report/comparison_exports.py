@@ -18,12 +18,12 @@ def to_csv(comparison: "Comparison") -> str:
     rows: list[list[Any]] = []
     for difference in comparison.differences:
         models = [difference.first, difference.second]
-        plain = difference.to_dict()
-        changes = [("", name, plain[name]) for name in difference.numbers]
-        changes += [(row["name"], name, row[name]) for row in plain["per_class"] for name in ("ap", "ar")]
+        values = difference.to_dict()
+        changes = [("", name, values[name]) for name in difference.numbers]
+        changes += [(row["name"], name, row[name]) for row in values["per_class"] for name in ("ap", "ar")]
         rows += [[*models, class_name, name, *change.values()] for class_name, name, change in changes]
-    values = ["first_value", "second_value", "difference", "low", "high", "error", "p_value", "is_least"]
-    return as_csv([["first", "second", "class", "number", *values], *rows])
+    columns = ["first_value", "second_value", "difference", "low", "high", "error", "p_value", "is_least"]
+    return as_csv([["first", "second", "class", "number", *columns], *rows])
 
 
 def to_markdown(comparison: "Comparison") -> str:

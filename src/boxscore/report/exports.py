@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from boxscore._support import text
 from boxscore._support.writing import write_file
 from boxscore.protocol.measures import quantity_of
-from boxscore.result.summary import ClassPoint, Interval, Summary, has_ap_50, plain
+from boxscore.result.summary import ClassPoint, Interval, Summary, has_ap_50, number_or_none
 
 MAX_TABLE_ROWS = 40
 """Maximum number of rows of a LaTeX table on one page; longer tables are a `longtable`."""
@@ -37,7 +37,7 @@ def to_csv(
         if summary.points is not None:
             per_class += ClassPoint._fields
             for row, point in zip(whole["per_class"], summary.points, strict=True):
-                row |= {name: plain(value) for name, value in point._asdict().items()}
+                row |= {name: number_or_none(value) for name, value in point._asdict().items()}
         parts = [("", whole, tuple(summary.numbers)), *((row["name"], row, per_class) for row in whole["per_class"])]
         first = [column[i] for column in leading.values() if column is not None]
         for class_name, values, numbers in parts:

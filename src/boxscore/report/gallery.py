@@ -152,7 +152,7 @@ def _fitted(
         if len(described["jpeg"]) > share:
             continue
         of_models = {
-            model: [plain_shape(shape, drawn) for shape in drawer.shapes(image, photo.size, drawn)]
+            model: [shape_values(shape, drawn) for shape in drawer.shapes(image, photo.size, drawn)]
             for model, drawer in drawers.items()
         }
         if len(json.dumps([described, of_models], separators=(",", ":"))) <= share:
@@ -160,7 +160,7 @@ def _fitted(
     return None
 
 
-def plain_shape(shape: DrawnShape, size: tuple[int, int]) -> list[Any]:
+def shape_values(shape: DrawnShape, size: tuple[int, int]) -> list[Any]:
     """A shape as a list: kind, class name, score, lines, dots, x and y of the text, and whether it is filled."""
     lines, dots, _ = shape.paths
     score = None if shape.score is None else rounded(shape.score)

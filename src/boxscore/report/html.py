@@ -148,10 +148,10 @@ def render(contents: Mapping[str, Any], chart_script: str, scripts: Sequence[str
 
 def json_block(contents: Mapping[str, Any]) -> str:
     """JSON in ASCII that can't open or close an HTML element."""
-    plain = json.dumps(contents, allow_nan=False, separators=(",", ":"))
+    encoded = json.dumps(contents, allow_nan=False, separators=(",", ":"))
     for letter in "<>&":
-        plain = plain.replace(letter, f"\\u{ord(letter):04x}")
-    return plain
+        encoded = encoded.replace(letter, f"\\u{ord(letter):04x}")
+    return encoded
 
 
 def escaped(text: str) -> str:

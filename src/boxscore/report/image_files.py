@@ -51,13 +51,13 @@ class ImageFolder:
         """
         if name is None:
             return self._only(str(image), self._grouped(number_of).get(image, []))
-        plain = name.replace("\\", "/")
-        is_inside = not {"..", ""} & set(plain.split("/")) and not PureWindowsPath(plain).drive
-        if is_inside and self._has(plain):
-            return self.path / plain
+        posix = name.replace("\\", "/")
+        is_inside = not {"..", ""} & set(posix.split("/")) and not PureWindowsPath(posix).drive
+        if is_inside and self._has(posix):
+            return self.path / posix
         for key in NAME_KEYS[1:]:
             if found := self._grouped(key).get(key(name)):
-                return self._only(plain, found)
+                return self._only(posix, found)
         return None
 
     def _only(self, name: str, found: list[str]) -> Path | None:

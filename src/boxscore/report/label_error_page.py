@@ -17,12 +17,13 @@ from boxscore.arrays import to_numpy
 from boxscore.data.dataset import Truths, host_ids, host_scores
 from boxscore.data.geometry import Geometry
 from boxscore.report.compact import cut, rounded
-from boxscore.report.gallery import Gallery, Problem, plain_shape, problem_notes, size_notes
+from boxscore.report.gallery import Gallery, Problem, problem_notes, shape_values, size_notes
 from boxscore.report.html import render
 from boxscore.report.image_files import Photo, UnreadableImageError, read_photo
 from boxscore.report.paths import paths_of
 from boxscore.report.pictures import DrawnShape, known_size
 from boxscore.result.curves import Floats
+from boxscore.result.result import inputs_of
 
 NUM_CASES = 60
 """The default number of pictures."""
@@ -61,7 +62,7 @@ def make_page(errors: LabelErrors, *, title: str, made_from: Mapping[str, str], 
             for kind, meaning in KINDS.items()
             if kind in (*CONTRADICTED, *errors.kind)
         },
-        "rows": [_plain_row(row) for row in first.rows()],
+        "rows": [_row_values(row) for row in first.rows()],
         "left_out": len(errors) - len(first),
         "made": [*made_from.items(), ("protocol", protocol.title), ("models", str(len(errors.results)))],
     }
@@ -70,7 +71,7 @@ def make_page(errors: LabelErrors, *, title: str, made_from: Mapping[str, str], 
     return render(contents, "", SCRIPTS)
 
 
-def _plain_row(row: Mapping[str, Any]) -> dict[str, Any]:
+def _row_values(row: Mapping[str, Any]) -> dict[str, Any]:
     texts = {name: None if row[name] is None else cut(row[name]) for name in ("name", "label", "suggested_label")}
     numbers = {name: row[name] for name in ("kind", "num_models", "truth")}
     return {**numbers, **texts, "suspicion": rounded(row["suspicion"])}
@@ -78,7 +79,7 @@ def _plain_row(row: Mapping[str, Any]) -> dict[str, Any]:
 
 def _pictures(errors: LabelErrors, gallery: Gallery) -> dict[str, Any]:
     """One picture per case: the part of the image around it."""
-    truths = errors.results[0].inputs_for("`label_errors`").truths
+    truths = inputs_of(errors.results[0], "`label_errors`").truths
     share = gallery.max_bytes // max(1, min(gallery.num, len(errors)))
     problems: list[Problem] = []
     too_large: list[str] = []
@@ -116,7 +117,7 @@ def _read(path: Path, size: tuple[int, int] | None) -> Photo | Problem:
 
 def _item(errors: LabelErrors, row: int, photo: Photo, share: int) -> dict[str, Any] | None:
     """A picture of at most `share` bytes; None if even the smallest has more."""
-    truths = errors.results[0].inputs_for("`label_errors`").truths
+    truths = inputs_of(errors.results[0], "`label_errors`").truths
     unit = np.array(photo.size if truths.is_normalized else (1, 1), np.float64)
     window = _window(errors, row, photo.size, unit)
     part = photo.cropped(*window.tolist())
@@ -131,7 +132,7 @@ def _item(errors: LabelErrors, row: int, photo: Photo, share: int) -> dict[str, 
             "jpeg": base64.b64encode(jpeg).decode(),
             "notes": list(photo.notes),
         }
-        item = {"row": row, "image": described, "shapes": [plain_shape(shape, drawn) for shape in shapes]}
+        item = {"row": row, "image": described, "shapes": [shape_values(shape, drawn) for shape in shapes]}
         if len(json.dumps(item, separators=(",", ":"))) <= share:
             return item
     return None
@@ -160,8 +161,8 @@ def _shapes(errors: LabelErrors, row: int, truths: Truths, view: tuple[Floats, F
         return DrawnShape(kind, name, score, paths_of(sketch, scale, low), sketch.is_area)
 
     shapes = []
-    labels = host_ids(truths.label)
-    for index in np.flatnonzero(host_ids(truths.image) == errors.image[row]).tolist():
+    labels = host_ids(truths.labels)
+    for index in np.flatnonzero(host_ids(truths.image_ids) == errors.image[row]).tolist():
         ends = to_numpy(truths.geometry.take([index]).outer_boxes())[0].reshape(2, 2)
         is_inside = bool(((ends[1] >= low) & (ends[0] <= high)).all())
         if index != errors.truth[row] and is_inside:
@@ -169,7 +170,7 @@ def _shapes(errors: LabelErrors, row: int, truths: Truths, view: tuple[Floats, F
     if (index := int(errors.truth[row])) >= 0:
         shapes.append(drawn(truths.geometry, index, "missed", int(labels[index]), None))
     if (index := int(errors.detection[row])) >= 0:
-        detections = errors.results[int(errors.model[row])].inputs_for("`label_errors`").detections
-        score = float(host_scores(detections.score)[index])
+        detections = inputs_of(errors.results[int(errors.model[row])], "`label_errors`").detections
+        score = float(host_scores(detections.scores)[index])
         shapes.append(drawn(detections.geometry, index, "false", int(errors.suggested_label[row]), score))
     return shapes

@@ -31,9 +31,9 @@ class Labels(NamedTuple):
 
 def fit_labels(names: Sequence[str], most: int) -> Labels:
     """Names of at most `most` columns that can be drawn. The middle of a longer name is cut."""
-    plain = [brief(printable(name), most) for name in names]
-    families, missing = _fonts_for(frozenset("".join(plain)))
-    shown = ["".join(MISSING if letter in missing else letter for letter in name) for name in plain]
+    briefs = [brief(printable(name), most) for name in names]
+    families, missing = _fonts_for(frozenset("".join(briefs)))
+    shown = ["".join(MISSING if letter in missing else letter for letter in name) for name in briefs]
     return Labels(shown, families, max(map(text.width, shown), default=0))
 
 

@@ -22,12 +22,12 @@ from boxscore.analysis.operating_points import curve_of_pairs, given_or_best
 from boxscore.analysis.pairing import Pairing, pair_inputs
 from boxscore.data.dataset import Detections, Truths, host_ids, host_scores, take
 from boxscore.data.geometry import Geometry
-from boxscore.pipeline import check_sides, evaluate
+from boxscore.pipeline import check_sides, evaluate_columns
 from boxscore.protocol.protocol import ProtocolLike
 from boxscore.report.image_files import ImageFolder, Photo, UnreadableImageError, read_photo
 from boxscore.report.labels import printable
 from boxscore.report.paths import Paths, paths_of
-from boxscore.result.result import Result
+from boxscore.result.result import Result, inputs_of
 from boxscore.result.tally import FALSE, IGNORED, TRUE
 
 KINDS = {
@@ -222,14 +222,14 @@ class Drawer:
         self, result: Result, *, score: float | None = None, iou: float | None = None, threads: int | None = None
     ) -> None:
         self.pairing = pair_inputs(result, "`draw`", iou, threads)
-        self.truths = result.inputs_for("`draw`").truths
+        self.truths = inputs_of(result, "`draw`").truths
         self.score = given_or_best(score, curve_of_pairs(self.pairing))
         named = zip(result.per_class.label.tolist(), result.per_class.name, strict=True)
         self._names: dict[int, str] = dict(named)
         self._names |= self.truths.names_by_label or {}
-        inputs = result.inputs_for("`draw`")
-        self._labels = [host_ids(inputs.detections.label), host_ids(inputs.truths.label)]
-        self._rows = [_Rows(host_ids(side.image)) for side in (self.pairing.detections, self.pairing.truths)]
+        inputs = inputs_of(result, "`draw`")
+        self._labels = [host_ids(inputs.detections.labels), host_ids(inputs.truths.labels)]
+        self._rows = [_Rows(host_ids(side.image_ids)) for side in (self.pairing.detections, self.pairing.truths)]
         self._kinds = _kinds_of(self.pairing, self.score)
 
     def name_of(self, image: int) -> str:
@@ -361,21 +361,23 @@ def draw(
         iou: The threshold of a match; default: 0.5, or the protocol's first threshold if it has no 0.5.
 
     >>> import numpy as np
-    >>> truths = Truths(image=[0, 0], label=[1, 1], box=[[2, 2, 20, 20], [30, 30, 50, 40]], class_names={1: "dog"})
-    >>> detections = Detections(image=[0, 0], label=[1, 1], score=[0.9, 0.4], box=[[2, 2, 20, 19], [50, 2, 60, 9]])
+    >>> boxes = [[2, 2, 20, 20], [30, 30, 50, 40]]
+    >>> truths = Truths(image_ids=[0, 0], labels=[1, 1], boxes=boxes, class_names={1: "dog"})
+    >>> boxes = [[2, 2, 20, 19], [50, 2, 60, 9]]
+    >>> detections = Detections(image_ids=[0, 0], labels=[1, 1], scores=[0.9, 0.4], boxes=boxes)
     >>> draw(np.zeros((48, 64, 3), np.uint8), detections, truths)
     Picture(0: 1 true positive, 1 false positive, 1 truth not found)
     """
     check_sides(detections, truths)
-    images = np.union1d(host_ids(detections.image), host_ids(truths.image))
+    images = np.union1d(host_ids(detections.image_ids), host_ids(truths.image_ids))
     if image_id is None:
         if images.size > 1:
             raise InputError(f"`image_id` must be given, as the rows are of {images.size:,} images")
         image_id = int(images[0]) if images.size else 0
-    detections = take(detections, host_ids(detections.image) == image_id)
-    truths = take(truths, host_ids(truths.image) == image_id)
-    lowest = float(host_scores(detections.score).min(initial=0.0))
-    drawer = Drawer(evaluate(detections, truths, protocol), score=lowest if score is None else score, iou=iou)
+    detections = take(detections, host_ids(detections.image_ids) == image_id)
+    truths = take(truths, host_ids(truths.image_ids) == image_id)
+    lowest = float(host_scores(detections.scores).min(initial=0.0))
+    drawer = Drawer(evaluate_columns(detections, truths, protocol), score=lowest if score is None else score, iou=iou)
     try:
         return drawer.draw(image_id, read_photo(image, known_size(drawer.truths, image_id), LONGEST))
     except UnreadableImageError as error:

@@ -189,7 +189,9 @@ def draw_models(results: Mapping[str, "Result"], *, iou: float | None = None) ->
             lines.append(_mean_line(result, t)._replace(label=label))
     return {
         "models_pr": draw_pr(protocol.recall_points, lines, is_ordered=False),
-        "models_ap_by_iou": draw_ap_of_models({name: result.per_threshold for name, result in results.items()}),
+        "models_ap_by_iou": draw_ap_of_models(
+            {name: result.per_threshold for name, result in results.items()}, protocol.similarity
+        ),
     }
 
 
@@ -251,7 +253,7 @@ def plot_all(result: "Result", names: Sequence[str] | None = None) -> "dict[str,
 
 def _possible_charts(result: "Result") -> list[str]:
     missing = set() if result.inputs is not None else {"errors", "confusion"}
-    if result.lazy_tally is None:
+    if not result.has_tally:
         missing |= {"scores", "calibration"}
     else:
         score = result.tally.limited().score
@@ -261,7 +263,7 @@ def _possible_charts(result: "Result") -> list[str]:
 
 
 @_drawn
-def draw_ap_of_models(per_threshold: Mapping[str, Mapping[float, float]], similarity: str = "IoU") -> "Figure":
+def draw_ap_of_models(per_threshold: Mapping[str, Mapping[float, float]], similarity: str) -> "Figure":
     """Draw AP at each IoU threshold, one line per model."""
     labels, families, longest = fit_labels(list(per_threshold), _MAX_LABEL)
     figure, axes = _figure(_WIDTH + _PER_COLUMN * (longest + 6), _WIDTH * 0.8)
@@ -276,7 +278,7 @@ def draw_ap_of_models(per_threshold: Mapping[str, Mapping[float, float]], simila
 
 
 @_drawn
-def draw_ap_by_iou(per_threshold: Mapping[float, float], similarity: str = "IoU") -> "Figure":
+def draw_ap_by_iou(per_threshold: Mapping[float, float], similarity: str) -> "Figure":
     """Draw AP at each IoU threshold, and the mean."""
     figure, axes = _figure()
     thresholds, values = list(per_threshold), list(per_threshold.values())

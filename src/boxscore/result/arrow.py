@@ -15,9 +15,9 @@ optional columns of `Tally`.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,13 +25,13 @@ from numpy.typing import NDArray
 from boxscore._support.exceptions import InputError
 from boxscore.data.batch_keys import COVERAGE_KEYS
 from boxscore.data.dataset import ClassNames, Detections, Truths
+from boxscore.data.geometry import Geometry
 from boxscore.data.geometry.box_formats import BoxFormat, row_size
-from boxscore.data.geometry.boxes import to_xywh
-from boxscore.data.geometry.keypoints import Keypoints
+from boxscore.data.geometry.boxes import Boxes
 from boxscore.data.geometry.masks import Masks
 from boxscore.data.image_facts import CLASS_GROUP, CROWD_INDEX, SIZES, ImageFacts
-from boxscore.data.validation import RowError
-from boxscore.protocol.keypoint_rules import NUM_WHOLEBODY
+from boxscore.data.shapes import boxes_of
+from boxscore.data.validation import RowError, as_ids, column_named
 from boxscore.result import blocks, storage
 from boxscore.result.tally import EXTRAS, ROWS, Tally
 
@@ -49,46 +49,37 @@ def pyarrow() -> Any:
     return pyarrow
 
 
-def detections_of(table: Any, *, box_format: BoxFormat, iou_type: str = "bbox") -> Detections:
-    """Read detections from a table with the columns `image`, `label`, `score` and the shapes.
+def detections_of(table: Any, *, box_format: BoxFormat, kind: type[Geometry] = Boxes) -> Detections:
+    """Read detections from a table with the columns `image`, `label`, `score` and the columns of a geometry.
 
-    The column of the shapes, by `iou_type`:
-
-    - `box`: lists of 4 numbers, or of 5 or 8 for oriented boxes, as `box_format` says.
-    - `mask`: structs of `size`, height and width, and `counts`, COCO's compressed run lengths.
-    - `keypoints`: lists x, y, score, x, y, score, … The area is `area` if given, else the area of `box` if given.
+    - Boxes: `box`, lists of 4 numbers, or of 5 or 8 for oriented boxes, as `box_format` says.
+    - Masks: `mask`, structs of `size`, height and width, and `counts`, COCO's compressed run lengths.
+    - Others: their `Geometry.columns`, and optionally `area` and upright boxes, `box`.
     """
-    if iou_type in Keypoints.iou_types:
-        columns = _columns(table, "image", "label", "score", "keypoints", box_format=box_format, optional=_WITH_POSES)
-        box = columns.pop("box", None)
-        if box is not None and "area" not in columns:
-            _, _, width, height = to_xywh(box.astype(np.float64), box_format)
-            columns["area"] = width * height
-        return Detections(**columns)
-    shape, settings = _shape_of(iou_type, box_format)
-    return Detections(**_columns(table, "image", "label", "score", shape, box_format=box_format), **settings)
+    columns = _columns(table, "image", "label", "score", *kind.columns)
+    return Detections(**columns, **_shapes_of(table, kind, box_format, is_truth=False))
 
 
 def truths_of(
-    table: Any, *, box_format: BoxFormat, iou_type: str = "bbox", class_names: ClassNames | None = None
+    table: Any, *, box_format: BoxFormat, kind: type[Geometry] = Boxes, class_names: ClassNames | None = None
 ) -> Truths:
     """Read truths from a table of whole images.
 
-    It has the columns of detections without `score` (`keypoints`: x, y, visibility, …), and optionally:
+    It has the columns of detections without `score`, and optionally:
 
-    - `ignore` or `kind`, and `area`; with keypoints also `box` and `num_keypoints`.
+    - `ignore` or `kind`, and `area`; the geometry's `more_columns`.
     - Facts about the row's image, in one or all of the image's rows: `image_width` and `image_height`, `crowd_index`,
       and the lists of labels `neg_category_ids` and `not_exhaustive_category_ids`.
     - `class_group`: the group of the row's class.
 
     A row without a label is an image without truths.
     """
-    truths, facts = truth_rows_of(table, box_format=box_format, iou_type=iou_type, class_names=class_names)
+    truths, facts = truth_rows_of(table, box_format=box_format, kind=kind, class_names=class_names)
     return truths if facts is None else facts.completed(truths)
 
 
 def truth_rows_of(
-    table: Any, *, box_format: BoxFormat, iou_type: str = "bbox", class_names: ClassNames | None = None
+    table: Any, *, box_format: BoxFormat, kind: type[Geometry] = Boxes, class_names: ClassNames | None = None
 ) -> tuple[Truths, ImageFacts | None]:
     """Read truths and facts about images from a table that may have only some rows of an image; see `truths_of`."""
     _check_table(table)
@@ -100,11 +91,9 @@ def truth_rows_of(
         table = table.filter(has_label)
     try:
         groups = class_groups_of(table)
-        if iou_type in Keypoints.iou_types:
-            return _posed_truths(table, box_format, class_names, groups), facts
-        shape, settings = _shape_of(iou_type, box_format)
-        columns = _columns(table, "image", "label", shape, box_format=box_format, optional=_OF_TRUTHS)
-        return Truths(**columns, **settings, class_names=class_names, class_groups=groups), facts
+        columns = _columns(table, "image", "label", *kind.columns, optional=("ignore", "kind"))
+        columns |= _shapes_of(table, kind, box_format, is_truth=True)
+        return Truths(**columns, class_names=class_names, class_groups=groups), facts
     except RowError as error:
         raise RowError(error.column, error.row if row is None else int(row[error.row]), error.rule) from None
 
@@ -179,28 +168,54 @@ def _listed(table: Any, name: str, image: NDArray[Any]) -> tuple[NDArray[np.int6
     return np.repeat(image.astype(np.int64), length), labels.astype(np.int64)
 
 
-_OF_TRUTHS = ("ignore", "kind", "area")
-"""Optional columns of truths of any shape."""
-_WITH_POSES = ("area", "box")
-"""Optional columns of detections with keypoints."""
+class _Table(NamedTuple):
+    """The columns of an Arrow table, as a geometry reads them."""
+
+    table: Any
+
+    @property
+    def columns(self) -> "_Cells":
+        """Columns by name."""
+        return _Cells(self.table)
+
+    def floats(self, name: str) -> NDArray[np.float64]:
+        """Read a column with one number per row."""
+        return to_numpy(self.table.column(name), name).astype(np.float64)
 
 
-def _posed_truths(
-    table: Any, box_format: BoxFormat, class_names: ClassNames | None, class_groups: dict[int, str] | None
-) -> Truths:
-    more = (*_OF_TRUTHS, "num_keypoints", "box")
-    columns = _columns(table, "image", "label", "keypoints", box_format=box_format, optional=more)
-    points, box, num = (columns.pop(name, None) for name in ("keypoints", "box", "num_keypoints"))
-    boxes: dict[str, Any] = {} if box is None else {"box": box.astype(np.float64), "box_format": box_format}
-    keypoints = Keypoints.of_truths(points, area=columns.get("area"), **boxes)
-    if num is not None and keypoints.num_points != NUM_WHOLEBODY:
-        keypoints = replace(keypoints, num_labelled=num.astype(np.float64))
-    return Truths(**columns, keypoints=keypoints, class_names=class_names, class_groups=class_groups)
+class _Cells(Mapping[str, Any]):
+    """The columns of an Arrow table, converted when they are looked up: text stays text, in lists."""
+
+    def __init__(self, table: Any) -> None:
+        self._table = table
+
+    def __getitem__(self, name: str) -> Any:
+        types, column = pyarrow().types, _without_extension(self._table.column(name), name)
+        if types.is_string(column.type) or types.is_large_string(column.type):  # from CSV files
+            return column.to_pylist()
+        return to_numpy(column, name, size_of_lists(column) if is_list(column.type) else 1)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._table.column_names)
+
+    def __len__(self) -> int:
+        return len(self._table.column_names)
 
 
-def _shape_of(iou_type: str, box_format: BoxFormat) -> tuple[str, dict[str, Any]]:
-    """The column of the shapes of a similarity, and its settings."""
-    return ("mask", {}) if iou_type in Masks.iou_types else ("box", {"box_format": box_format})
+def _shapes_of(table: Any, kind: type[Geometry], box_format: BoxFormat, *, is_truth: bool) -> dict[str, Any]:
+    """The arguments `geometry` and `area` of detections or truths."""
+    given = to_numpy(table.column("area"), "area") if "area" in table.column_names else None
+    if kind.is_box or kind is Masks:
+        column, size = table.column(kind.columns[0]), row_size(box_format)
+        shapes = masks_of(column) if kind is Masks else boxes_of(to_numpy(column, "box", size), box_format)
+        return {"geometry": shapes, "area": given if is_truth else None}
+    rows = kind.read_columns(_Table(table), is_truth=is_truth)
+    has_boxes = "box" in table.column_names
+    rows = replace(rows, has_boxes=has_boxes)
+    box = to_numpy(table.column("box"), "box").astype(np.float64) if has_boxes else np.zeros((table.num_rows, 4))
+    area = given if is_truth else rows.detection_areas(given, box, box_format)
+    geometry = rows.to_geometry(is_truth=is_truth, box=box, box_format=box_format, area=area)
+    return {"geometry": geometry, "area": area}
 
 
 def _check_table(table: Any) -> None:
@@ -211,48 +226,16 @@ def _check_table(table: Any) -> None:
             raise InputError(f"must have each column once; got `{name}` more than once")
 
 
-def _columns(table: Any, *names: str, box_format: BoxFormat, optional: Sequence[str] = ()) -> dict[str, Any]:
+def _columns(table: Any, *names: str, optional: Sequence[str] = ()) -> dict[str, Any]:
+    """The columns with one number per row. Raise `InputError` unless the table has all `names`."""
     _check_table(table)
     if any(name not in table.column_names for name in names):
         got = ", ".join(table.column_names) or "none"
         raise InputError(f"must have the columns {', '.join(names)}; got {got}")
-    size = row_size(box_format)
-
-    def read(name: str) -> Any:
-        column = table.column(name)
-        if name == "keypoints":
-            return keypoints_of(column)
-        return masks_of(column, name) if name == "mask" else to_numpy(column, name, size)
-
-    return {name: read(name) for name in (*names, *optional) if name in table.column_names}
-
-
-def keypoints_of(column: Any, name: str = "keypoints") -> NDArray[np.float64]:
-    """Read a column of lists or tensors with three numbers per point, and the same K in each row. Shape (N, K, 3)."""
-    arrow = pyarrow()
-    if arrow.types.is_string(column.type) or arrow.types.is_large_string(column.type):  # JSON, from CSV files
-        column = arrow.chunked_array([arrow.array(_parsed(column, name), arrow.list_(arrow.float64()))])
-    plain = _without_extension(column, name)
-    if not is_list(plain.type):
-        raise InputError(f"`{name}` must be lists of numbers x, y, v, x, y, v, …; got {plain.type}")
-    size = size_of_lists(plain)
-    if size % 3 or (len(plain) and not size):
-        raise RowError(name, 0, f"must have three numbers for each point; got {size}")
-    numbers = number_lists(plain, name, size)
-    if numbers.dtype.kind not in "iuf":
-        raise InputError(f"`{name}` must hold numbers; got {plain.type}")
-    return numbers.astype(np.float64).reshape(len(numbers), -1, 3) if len(numbers) else np.zeros((0, 0, 3))
-
-
-def _parsed(column: Any, name: str) -> list[Any]:
-    """Parse lists of numbers in JSON."""
-    lists = []
-    for row, cell in enumerate(column.to_pylist()):
-        try:
-            lists.append([float(number) for number in json.loads(cell)])
-        except (ValueError, TypeError, RecursionError):
-            raise RowError(name, row, f"must be a list of numbers in JSON; got {str(cell)[:60]!r}") from None
-    return lists
+    read = (name for name in ("image", "label", "score", *optional) if name in names or name in optional)
+    columns = {name: to_numpy(table.column(name), name) for name in read if name in table.column_names}
+    ids = {name: as_ids(name, columns[name]) for name in ("image", "label")}
+    return {column_named(name): column for name, column in (columns | ids).items()}
 
 
 def masks_of(column: Any, name: str = "mask") -> Masks:

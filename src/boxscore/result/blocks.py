@@ -77,10 +77,10 @@ def read_block(path: str | PathLike[str], kind: str) -> bytes:
         with Path(path).open("rb") as file:
             first = file.read(len(_PREFIX))
             if first != _PREFIX:
-                raise InputError(f"{path}: not a boxscore {kind}, or one of another version")
+                raise InputError(f"not a boxscore {kind}, or one of another version", place=path)
             return first + file.read()
     except OSError as error:
-        raise InputError(f"{path}: can't be read: {error.strerror}") from None
+        raise InputError(f"can't be read: {error.strerror}", place=path) from None
 
 
 def split(kind: str, content: Bytes, source: str, max_header: int = 1 << 30) -> Block:
@@ -95,29 +95,29 @@ def split(kind: str, content: Bytes, source: str, max_header: int = 1 << 30) -> 
     view, first = memoryview(content), magic(kind)
     start = len(first) + _LENGTHS.size
     if bytes(view[: len(first)]) != first:
-        raise InputError(f"{source}: not a boxscore {kind}, or one of another version")
+        raise InputError(f"not a boxscore {kind}, or one of another version", place=source)
     if len(view) < start:
-        raise InputError(f"{source}: the {kind} is truncated: got {len(view):,} bytes")
+        raise InputError(f"the {kind} is truncated: got {len(view):,} bytes", place=source)
     header_size, rest_size = _LENGTHS.unpack(view[len(first) : start])
     end = start + header_size + rest_size
     if len(view) < end or rest_size < _CHECKSUM.size:
-        raise InputError(f"{source}: the {kind} is truncated: got {len(view):,} of {end:,} bytes")
+        raise InputError(f"the {kind} is truncated: got {len(view):,} of {end:,} bytes", place=source)
     if header_size > max_header:
-        raise InputError(f"{source}: the header has {header_size:,} bytes; at most {max_header:,} are read")
+        raise InputError(f"the header has {header_size:,} bytes; at most {max_header:,} are read", place=source)
     header, data = view[start : start + header_size], view[start + header_size : end - _CHECKSUM.size]
     if zlib.crc32(data, zlib.crc32(header)) != _CHECKSUM.unpack(view[end - _CHECKSUM.size : end])[0]:
-        raise InputError(f"{source}: the checksum of the {kind} does not match: its bytes have changed")
+        raise InputError(f"the checksum of the {kind} does not match: its bytes have changed", place=source)
     try:
         described = json.loads(bytes(header))
         return Block(described, _cut(described["columns"], data), view[end:])
     except UNREADABLE as error:
-        raise InputError(f"{source}: the {kind} is invalid: {error}") from None
+        raise InputError(f"the {kind} is invalid: {error}", place=source) from None
 
 
 def check_end(kind: str, block: Block, source: str) -> None:
     """Raise `InputError` if bytes follow the block."""
     if len(block.rest):
-        raise InputError(f"{source}: {len(block.rest):,} bytes after the end of the {kind}")
+        raise InputError(f"{len(block.rest):,} bytes after the end of the {kind}", place=source)
 
 
 def _cut(described: Mapping[str, Any], data: memoryview) -> dict[str, Any]:

@@ -32,8 +32,8 @@ class Curves:
         num_false: Number of false positives. Shape (T, K, A, M).
 
     >>> from boxscore import Detections, Truths, evaluate
-    >>> truths = Truths(image=[0, 0], label=[1, 1], box=[[0, 0, 10, 10], [20, 20, 30, 30]])
-    >>> found = Detections(image=[0], label=[1], score=[0.9], box=[[0, 0, 10, 10]])
+    >>> truths = Truths(image_ids=[0, 0], labels=[1, 1], boxes=[[0, 0, 10, 10], [20, 20, 30, 30]])
+    >>> found = Detections(image_ids=[0], labels=[1], scores=[0.9], boxes=[[0, 0, 10, 10]])
     >>> curves = evaluate(found, truths, "voc2012").curves
     >>> curves.recall.tolist(), curves.precision[0, ::50, 0, 0, 0].tolist()  # at recalls 0, 0.5 and 1
     ([[[[0.5]]]], [1.0, 1.0, 0.0])

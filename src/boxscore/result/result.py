@@ -72,11 +72,9 @@ class Result(Mapping[str, float]):
         curves: Precision, recall and scores.
         protocol: The rules behind the numbers.
         iou_dtype: The precision in which IoUs were computed.
-        lazy_tally: The verdicts; None: not retained.
         inputs: The evaluated detections and truths; None: not retained.
         num_invalid: Number of invalid detections that were dropped.
         num_given: Number of input detections; None: unknown.
-        stored: Facts about the inputs, if `inputs` is None.
     """
 
     numbers: Mapping[str, float]
@@ -91,7 +89,7 @@ class Result(Mapping[str, float]):
     """The rules behind the numbers."""
     iou_dtype: str
     """The precision in which IoUs were computed: float64, or float32 on devices without float64."""
-    lazy_tally: Lazy[Tally] | None = None
+    _lazy_tally: Lazy[Tally] | None = None
     """The verdicts; several tallies are merged at the first read. None: there were too many to retain."""
     inputs: Inputs | None = None
     """The evaluated detections and truths, for analyses that need more than verdicts; None: they were not retained."""
@@ -99,7 +97,7 @@ class Result(Mapping[str, float]):
     """Number of invalid detections that were dropped (`invalid="drop"`)."""
     num_given: int | None = None
     """Number of input detections, including those that no number counts; None: unknown."""
-    stored: Stored | None = None
+    _stored: Stored | None = None
     """Facts about the inputs if `inputs` is None: for a result from a file, or of a slice."""
     last_pairing: "dict[Protocol, Pairing]" = field(default_factory=dict, init=False)
     """Cache: the verdicts of all inputs at the last threshold that an analysis used, by protocol."""
@@ -107,9 +105,14 @@ class Result(Mapping[str, float]):
     @property
     def tally(self) -> Tally:
         """The verdicts behind all numbers; a limit over the dataset is not applied yet."""
-        if self.lazy_tally is None:
+        if self._lazy_tally is None:
             raise InputError("this result has no tally: it was computed class by class, and no verdicts were retained")
-        return self.lazy_tally.value
+        return self._lazy_tally.value
+
+    @property
+    def has_tally(self) -> bool:
+        """Whether the verdicts were retained."""
+        return self._lazy_tally is not None
 
     @property
     def images(self) -> Ints:
@@ -122,14 +125,14 @@ class Result(Mapping[str, float]):
         """File names of images by id; None: unknown."""
         if self.inputs is not None:
             return self.inputs.truths.image_names
-        return None if self.stored is None else self.stored.image_names
+        return None if self._stored is None else self._stored.image_names
 
     @property
     def subset(self) -> tuple[str, ...]:
         """Descriptions of excluded data; empty: none is known."""
         if self.inputs is not None:
             return tuple(self.inputs.truths.subset)
-        return () if self.stored is None else self.stored.subset
+        return () if self._stored is None else self._stored.subset
 
     def intervals(
         self, *, resamples: int = 1000, seed: int = 0, level: float = 0.95, threads: int | None = None
@@ -144,8 +147,8 @@ class Result(Mapping[str, float]):
             threads: As in `evaluate`; doesn't change the bits.
 
         >>> from boxscore import Detections, Truths, evaluate
-        >>> truths = Truths(image=range(9), label=[1] * 9, box=[[0, 0, 10, 10]] * 9)
-        >>> detections = Detections(image=range(6), label=[1] * 6, score=[0.9] * 6, box=[[0, 0, 10, 10]] * 6)
+        >>> truths = Truths(image_ids=range(9), labels=[1] * 9, boxes=[[0, 0, 10, 10]] * 9)
+        >>> detections = Detections(image_ids=range(6), labels=[1] * 6, scores=[0.9] * 6, boxes=[[0, 0, 10, 10]] * 6)
         >>> intervals = evaluate(detections, truths, "voc2012").intervals()  # six of nine are found
         >>> round(intervals.numbers["map"], 2), round(intervals.low["map"], 2), round(intervals.high["map"], 2)
         (0.67, 0.34, 0.89)
@@ -315,8 +318,9 @@ class Result(Mapping[str, float]):
             threads: As in `evaluate`.
 
         >>> from boxscore import Detections, Truths, evaluate
-        >>> truths = Truths(image=[7, 7], label=[1, 1], box=[[0, 0, 10, 10], [20, 20, 30, 30]])
-        >>> detections = Detections(image=[7, 7], label=[1, 1], score=[0.9, 0.8], box=[[0, 0, 10, 9], [50, 50, 60, 60]])
+        >>> truths = Truths(image_ids=[7, 7], labels=[1, 1], boxes=[[0, 0, 10, 10], [20, 20, 30, 30]])
+        >>> boxes = [[0, 0, 10, 9], [50, 50, 60, 60]]
+        >>> detections = Detections(image_ids=[7, 7], labels=[1, 1], scores=[0.9, 0.8], boxes=boxes)
         >>> result = evaluate(detections, truths)
         >>> result.to_pandas("detections")[["image", "score", "verdict", "truth", "similarity"]]
            image  score verdict  truth  similarity
@@ -337,8 +341,9 @@ class Result(Mapping[str, float]):
             **options: The other arguments of `to_pandas`.
 
         >>> from boxscore import Detections, Truths, evaluate
-        >>> truths = Truths(image=[7, 7], label=[1, 1], box=[[0, 0, 10, 10], [20, 20, 30, 30]])
-        >>> detections = Detections(image=[7, 7], label=[1, 1], score=[0.9, 0.8], box=[[0, 0, 10, 9], [50, 50, 60, 60]])
+        >>> truths = Truths(image_ids=[7, 7], labels=[1, 1], boxes=[[0, 0, 10, 10], [20, 20, 30, 30]])
+        >>> boxes = [[0, 0, 10, 9], [50, 50, 60, 60]]
+        >>> detections = Detections(image_ids=[7, 7], labels=[1, 1], scores=[0.9, 0.8], boxes=boxes)
         >>> evaluate(detections, truths).to_polars("truths").select("truth", "is_found", "detection").rows()
         [(0, True, 0), (1, False, None)]
         """
@@ -354,8 +359,8 @@ class Result(Mapping[str, float]):
             **options: The other arguments of `to_pandas`.
 
         >>> from boxscore import Detections, Truths, evaluate
-        >>> truths = Truths(image=[7, 7], label=[1, 1], box=[[0, 0, 10, 10], [20, 20, 30, 30]])
-        >>> detections = Detections(image=[7], label=[1], score=[0.9], box=[[0, 0, 10, 9]])
+        >>> truths = Truths(image_ids=[7, 7], labels=[1, 1], boxes=[[0, 0, 10, 10], [20, 20, 30, 30]])
+        >>> detections = Detections(image_ids=[7], labels=[1], scores=[0.9], boxes=[[0, 0, 10, 9]])
         >>> evaluate(detections, truths).to_arrow("images").select(["image", "num_true", "num_unfound"]).to_pylist()
         [{'image': 7, 'num_true': 1, 'num_unfound': 1}]
         """
@@ -627,28 +632,22 @@ class Result(Mapping[str, float]):
         intervals = html.sample_intervals({name: self}, resamples, seed=seed)
         return html.make_report({name: self}, path, title=title, intervals=intervals, gallery=gallery)
 
-    def inputs_for(self, purpose: str) -> Inputs:
-        """The evaluated detections and truths.
-
-        Args:
-            purpose: The method that needs them, for the error.
-
-        Raises:
-            InputError: They were not retained.
-        """
-        if self.inputs is None:
-            raise InputError(
-                f"{purpose} needs the detections and truths, and this result has only verdicts: a metric discards its "
-                "inputs once they are matched; `boxscore.evaluate(detections, truths)` retains them"
-            )
-        return self.inputs
-
     def __repr__(self) -> str:
         classes = text.count(len(self.per_class), "class", "classes")
         return f"Result({self.protocol.title}, map={self['map']:.4f}, {classes})"
 
     def __str__(self) -> str:
         return str(self.summary)
+
+
+def inputs_of(result: Result, purpose: str) -> Inputs:
+    """The evaluated detections and truths, for the method that errors name; raise `InputError` without them."""
+    if result.inputs is None:
+        raise InputError(
+            f"{purpose} needs the detections and truths, and this result has only verdicts: a metric discards its "
+            "inputs once they are matched; `boxscore.evaluate(detections, truths)` retains them"
+        )
+    return result.inputs
 
 
 def summarize(
@@ -679,5 +678,5 @@ def summarize(
         protocol=totals.protocol,
         iou_dtype=totals.iou_dtype,
         num_invalid=totals.num_invalid,
-        lazy_tally=None if tally is None else Lazy(lambda: tally if isinstance(tally, Tally) else joined(tally)),
+        _lazy_tally=None if tally is None else Lazy(lambda: tally if isinstance(tally, Tally) else joined(tally)),
     )

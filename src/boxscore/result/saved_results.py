@@ -16,7 +16,7 @@ from boxscore._support.writing import write_file
 from boxscore.data.validation import is_number
 from boxscore.result import blocks, storage
 from boxscore.result.result import Result, Stored
-from boxscore.result.summary import plain
+from boxscore.result.summary import number_or_none
 from boxscore.result.tally import Tally
 
 KIND = "saved result"
@@ -68,7 +68,7 @@ def _described(result: Result, name: str | None, step: int | None) -> dict[str, 
         "name": name,
         "step": step,
         "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
-        "numbers": {number: plain(value) for number, value in result.items()},
+        "numbers": {number: number_or_none(value) for number, value in result.items()},
         "title": result.protocol.title,
         "comparable": str(result.comparable),
         "num_given": result.num_given,
@@ -92,7 +92,7 @@ def read_saved(path: str | PathLike[str], *, max_header: int = _MAX_HEADER) -> t
     try:
         header = _decoded(block.header["result"])
     except blocks.UNREADABLE as error:
-        raise InputError(f"{source}: the saved result is invalid: {error}") from None
+        raise InputError(f"the saved result is invalid: {error}", place=source) from None
     return storage.checked_tally(block.header, block.columns, source), header
 
 

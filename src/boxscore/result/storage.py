@@ -56,7 +56,7 @@ def checked_tally(header: Mapping[str, Any], columns: Mapping[str, Any], source:
     try:
         return from_columns(header, columns)
     except UNREADABLE as error:
-        raise InputError(f"{source}: the tally is invalid: {error}") from None
+        raise InputError(f"the tally is invalid: {error}", place=source) from None
 
 
 def columns_of(tally: Tally) -> dict[str, Any]:

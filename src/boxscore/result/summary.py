@@ -38,13 +38,13 @@ class ClassRow(NamedTuple):
     def to_dict(self) -> dict[str, Any]:
         """Convert to values for JSON; undefined numbers are None."""
         columns = self._asdict()
-        columns |= {name: plain(value) for name, value in columns.pop("extra").items()}
+        columns |= {name: number_or_none(value) for name, value in columns.pop("extra").items()}
         return {
             **columns,
-            "ap": plain(self.ap),
-            "ap_50": plain(self.ap_50),
-            "ar": plain(self.ar),
-            "ap_at": [plain(value) for value in self.ap_at],
+            "ap": number_or_none(self.ap),
+            "ap_50": number_or_none(self.ap_50),
+            "ar": number_or_none(self.ar),
+            "ap_at": [number_or_none(value) for value in self.ap_at],
             "num_true": list(self.num_true),
             "num_false": list(self.num_false),
         }
@@ -67,7 +67,7 @@ class Interval(NamedTuple):
 
     def to_dict(self) -> dict[str, float | None]:
         """Convert to values for JSON."""
-        return {name: plain(value) for name, value in self._asdict().items()}
+        return {name: number_or_none(value) for name, value in self._asdict().items()}
 
     def __str__(self) -> str:
         return text.interval(self.low, self.high)
@@ -133,7 +133,7 @@ class Summary:
                 row |= {"intervals": {name: getattr(self.confidence, name)[k].to_dict() for name in ("ap", "ar")}}
         return {
             "protocol": self.protocol.name,
-            **{name: plain(value) for name, value in self.numbers.items()},
+            **{name: number_or_none(value) for name, value in self.numbers.items()},
             "per_class": per_class,
             "num_left_out": self.num_left_out,
             "settings": self.protocol.to_dict(),
@@ -162,10 +162,10 @@ class Summary:
         num = sum(row.num_detections for row in self.per_class)
         found = text.count(num + (self.num_left_out or 0), "detection")
         if self.num_left_out is None:
-            words, is_limit = self.protocol.left_out, self.protocol.is_plain
+            words, is_limit = self.protocol.left_out, not self.protocol.needs
             found += f" {words.replace('beyond', 'within', 1)}" if is_limit else f", without those {words}"
         elif self.num_left_out:
-            why = "" if self.protocol.is_plain else "left out: "
+            why = "left out: " if self.protocol.needs else ""
             found += f" ({self.num_left_out:,} {why}{self.protocol.left_out})"
         truths = text.count(sum(row.num_truths for row in self.per_class), "truth")
         return f"{text.count(len(self.per_class), 'class', 'classes')}, {truths}, {found}"
@@ -236,6 +236,6 @@ def ap_50_of(ap_at: Sequence[float], thresholds: Sequence[float]) -> float:
     return math.nan if index is None else float(ap_at[index])
 
 
-def plain(value: float) -> float | None:
+def number_or_none(value: float) -> float | None:
     """The number, or None for NaN: JSON has no NaN."""
     return None if math.isnan(value) else float(value)

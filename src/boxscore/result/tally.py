@@ -276,8 +276,8 @@ class Tally:
         """All verdicts: 0 ignored, 1 false positive, 2 true positive. Shape (D, A, T)."""
         shape = len(self.protocol.areas), len(self.protocol.thresholds)
         area_A = np.arange(1, shape[0] + 1, dtype=self.state.dtype)
-        plain_DA = (self.state[:, None] >> area_A) & self.state.dtype.type(1)
-        verdict = np.repeat(plain_DA.astype(np.uint8)[:, :, None], shape[1], axis=2)
+        uniform_DA = (self.state[:, None] >> area_A) & self.state.dtype.type(1)
+        verdict = np.repeat(uniform_DA.astype(np.uint8)[:, :, None], shape[1], axis=2)
         verdict[self.is_hit] = self.hit_verdict
         return verdict
 
@@ -304,8 +304,8 @@ class Tally:
         """
         cell = area * len(self.protocol.thresholds) + threshold
         word, bit = cell // 64, np.uint64(cell % 64)
-        plain = (self.state >> self.state.dtype.type(area + 1)) & self.state.dtype.type(1)
-        verdict: NDArray[np.uint8] = plain.astype(np.uint8)
+        uniform = (self.state >> self.state.dtype.type(area + 1)) & self.state.dtype.type(1)
+        verdict: NDArray[np.uint8] = uniform.astype(np.uint8)
         bits = (self.is_true[:, word] >> bit & np.uint64(1)) + (self.is_counted[:, word] >> bit & np.uint64(1))
         verdict[self.is_hit] = bits.astype(np.uint8)
         return verdict

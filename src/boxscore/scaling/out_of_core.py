@@ -39,8 +39,8 @@ from boxscore.formats.streaming import (
     Numbering,
     files_of,
     num_rows_of,
-    pose_bytes,
     row_bytes,
+    shape_bytes,
     stream_detections,
     stream_truths,
 )
@@ -63,7 +63,7 @@ MATCH_BYTES = 300
 FINISH_BYTES = 150
 """Memory per detection while the curves of its bin are built."""
 SHAPE_COPIES = 4
-"""Copies of a mask, or of keypoints, that are in memory while it is read, spilled or matched."""
+"""Copies of a shape other than a box that are in memory while it is read, spilled or matched."""
 MIN_BIN_SIZE = 1_000
 """Number of detections that a bin may always have."""
 SPARE = 32_000_000
@@ -94,7 +94,7 @@ def evaluate_files(
     Args:
         detections: A file, a folder, or a pattern like "found/*.parquet". Columns are named as in `read_detections`.
             Protocols of masks read a column `segmentation` or `mask`, a struct of `size` and `counts`; protocols of
-            keypoints read `keypoints`, a list.
+            other shapes read the columns of their geometry.
         truths: As `detections`; columns are named as in `read_truths`.
         protocol: A protocol or its name.
         memory: The limit: 500_000_000, "500MB", "2GiB".
@@ -129,7 +129,7 @@ def evaluate_files(
             spill.match(shard, numbering.known)
         step("drawing curves")
         given = Report(num_rows=spill.num_given + spill.num_unmatched, num_unmatched=spill.num_unmatched)
-        result = replace(spill.finish(), num_given=spill.num_given, stored=Stored(None, given.subset))
+        result = replace(spill.finish(), num_given=spill.num_given, _stored=Stored(None, given.subset))
     remedies = Remedies(
         detections=detections, truths=truths, box_format="give `box_format`", labels="in the file", class_names=None
     )
@@ -157,10 +157,11 @@ class _Spill:
         self.folder, self.limit, self.threads, self.paths = folder, limit, threads, paths
         self.protocol, options = protocol, Options(iou_types=(protocol.iou_type,))
         self.shape_bytes = 0
-        if options.has_masks or options.has_keypoints or protocol.federated:
+        has_boxes = all(kind.is_box for kind in options.kinds)
+        if not has_boxes or protocol.federated:
             self.shape_bytes = max(map(row_bytes, paths.values()))
-        if options.has_keypoints:
-            self.shape_bytes = max(self.shape_bytes, *(pose_bytes(each, options) for each in paths.values()))
+        if not has_boxes:
+            self.shape_bytes = max(self.shape_bytes, *(shape_bytes(each, options) for each in paths.values()))
         in_reading = READ_BYTES + SHAPE_COPIES * self.shape_bytes
         self.batches = BatchSettings(int(np.clip(BATCH_SHARE * limit / in_reading, 1_000, 200_000)), threads)
         self.num_shards = 1

@@ -5,7 +5,7 @@ concatenated like the bytes of a file.
 
 | kind | columns |
 |---|---|
-| rows | `image`, `label`, `source`; of those that the side has: `score`, `area`, `ignore`, `kind`; `shape.…`: the geometry's |
+| rows | `image_ids`, `labels`, `source`; of those that the side has: `scores`, `area`, `ignore`, `kind`; `shape.…`: the geometry's |
 | images | `image`, `width`, `height`, `crowd_index` of `ImageFacts` |
 | lists | `list_image`, `list_label`, `is_negative` of `ImageFacts` |
 
@@ -32,12 +32,10 @@ from boxscore.result import arrow
 from boxscore.scaling.shards import shard_of
 
 _KIND, _GEOMETRY = b"boxscore", b"geometry"
-_COLUMNS = ("image", "label", "score", "area", "ignore", "kind")
+_COLUMNS = ("image_ids", "labels", "scores", "area", "ignore", "kind")
 _OF_FACTS = {b"images": ("image", "width", "height", "crowd_index"), b"lists": LISTS}
 _SHAPE = "shape."
 _MASK = f"{_SHAPE}mask"
-_WORDS = {"num_labelled": "num_keypoints"}
-"""The names of a geometry's fields in files, where they differ."""
 
 
 class Part(NamedTuple, Generic[Columns]):
@@ -105,18 +103,18 @@ def check_alike(first: Any, other: Any, side: str) -> None:
     """Raise `InputError` unless rows of a side have the same columns, shapes of one size, and one box format."""
     if first.equals(other, check_metadata=True):
         return
+    (kind, settings), (_, more) = (pickle.loads(schema.metadata[_GEOMETRY]) for schema in (first, other))
     for name in sorted({*first.names} ^ {*other.names}):
         field = name.removeprefix(_SHAPE)
-        shown = _WORDS.get(field, field)
+        shown = kind.terms.get(field, field)
         raise InputError(f"`{shown}` must be a column of all files of {side}, or of none; got some of each")
-    (kind, settings), (_, more) = (pickle.loads(schema.metadata[_GEOMETRY]) for schema in (first, other))
     for name in settings:
         if settings[name] != more[name]:
             raise InputError(f"the {kind.plural} of all {side} must be {settings[name]}; got {more[name]}, too")
     for name in first.names:
         if first.field(name).type != other.field(name).type:
             sizes = [schema.field(name).type.list_size for schema in (first, other)]
-            raise InputError(f"all {side} must have {sizes[0]} {kind.name}, as the first; got {sizes[1]}, too")
+            raise InputError(f"all {side} must have {sizes[0]} {kind.key}, as the first; got {sizes[1]}, too")
 
 
 def row_values(part: Part[Columns]) -> dict[str, NDArray[Any]]:
@@ -142,7 +140,7 @@ def _tables(part: Part[Columns]) -> Iterator[Any]:
 def _rows(part: Part[Columns]) -> Any:
     """The table of rows, in double precision."""
     columns: dict[str, Any] = {name: getattr(part.rows, name, None) for name in _COLUMNS}
-    columns |= {name: host_ids(columns[name]) for name in ("image", "label")}
+    columns |= {name: host_ids(columns[name]) for name in ("image_ids", "labels")}
     arrays = {name: _column(to_numpy(column)) for name, column in columns.items() if column is not None}
     arrays["source"] = _column(part.source)
     geometry = part.rows.geometry

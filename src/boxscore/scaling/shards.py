@@ -11,8 +11,9 @@ from boxscore._support.exceptions import InputError
 from boxscore.arrays import is_array
 from boxscore.data.dataset import ClassNames, Detections, Truths, host_ids
 from boxscore.data.geometry.box_formats import BoxFormat
+from boxscore.data.geometry.kinds import kind_of
 from boxscore.data.image_facts import CLASS_GROUP
-from boxscore.data.validation import as_array, as_ids
+from boxscore.data.validation import RowError, as_array, as_ids
 from boxscore.pipeline import match
 from boxscore.protocol.protocol import EngineName, Protocol, ProtocolLike, as_protocol
 from boxscore.result import arrow
@@ -39,9 +40,8 @@ def match_shard(
     Args:
         detections: `Detections`, or a `pyarrow.Table` with their columns. In tables, `box` is a list or tensor of 4.
             For protocols of masks: `mask`, a struct of `size`, height and width, and `counts`, COCO's compressed run
-            lengths. For protocols of keypoints: `keypoints`, lists of 3 K numbers x, y and visibility or score, and
-            optionally `box` and `area`.
-        truths: `Truths`, or a `pyarrow.Table`, as `detections`; for keypoints optionally with `num_keypoints`.
+            lengths. For protocols of other shapes: the columns of their geometry, and optionally `box` and `area`.
+        truths: `Truths`, or a `pyarrow.Table`, as `detections`.
         protocol: A protocol or its name.
         name: The shard's name, with which errors begin.
         images: The image ids of the shard, if known; a box on any other image is an error.
@@ -51,8 +51,8 @@ def match_shard(
         threads: Number of threads; default: BOXSCORE_THREADS, else this process's share of the cores.
 
     >>> import boxscore
-    >>> truths = Truths(image=[0], label=[1], box=[[0, 0, 10, 10]])
-    >>> detections = Detections(image=[0], label=[1], score=[0.9], box=[[0, 0, 10, 9]])
+    >>> truths = Truths(image_ids=[0], labels=[1], boxes=[[0, 0, 10, 10]])
+    >>> detections = Detections(image_ids=[0], labels=[1], scores=[0.9], boxes=[[0, 0, 10, 9]])
     >>> tally = match_shard(detections, truths, "voc2012", name="part-00000")
     >>> boxscore.finish(tally)["map"]
     1.0
@@ -61,18 +61,18 @@ def match_shard(
     boxscore.InputError: part-00001: image 0 is not one of the shard's
     """
     rules = as_protocol(protocol)
-    iou_type = rules.iou_type
+    kind = kind_of(rules.iou_type)
     with _named(f"{name}: detections"):
         if not isinstance(detections, Detections):
-            detections = arrow.detections_of(detections, box_format=box_format, iou_type=iou_type)
+            detections = arrow.detections_of(detections, box_format=box_format, kind=kind)
     with _named(f"{name}: truths"):
         if not isinstance(truths, Truths):
             check_has_groups(rules, getattr(truths, "column_names", ()))
-            truths = arrow.truths_of(truths, box_format=box_format, iou_type=iou_type, class_names=class_names)
+            truths = arrow.truths_of(truths, box_format=box_format, kind=kind, class_names=class_names)
     with _named(name):
         if images is not None:
             own = as_ids("images", as_array("images", images if is_array(images) else list(images)))
-            given = np.union1d(host_ids(detections.image), host_ids(truths.image))
+            given = np.union1d(host_ids(detections.image_ids), host_ids(truths.image_ids))
             foreign = given[~np.isin(given, host_ids(own))]
             if foreign.size:
                 raise InputError(f"image {foreign[0]} is not one of the shard's")
@@ -101,15 +101,15 @@ def check_sources(
 ) -> None:
     """Raise `InputError` if an image has the same rows from several sources: then a shard was given twice.
 
-    `rows`: columns, including `image` and `source`. An image may be spread over files, for example by class; then the
-    files have different rows of it.
+    `rows`: columns, including `image_ids` and `source`. An image may be spread over files, for example by class; then
+    the files have different rows of it.
 
-    >>> rows = {"image": np.array([7, 7, 8]), "source": np.array([0, 1, 1]), "score": np.array([0.5, 0.5, 0.5])}
+    >>> rows = {"image_ids": np.array([7, 7, 8]), "source": np.array([0, 1, 1]), "scores": np.array([0.5, 0.5, 0.5])}
     >>> check_sources(rows, name_source=["a.csv", "b.csv"].__getitem__)
     Traceback (most recent call last):
     boxscore.InputError: image 7 comes twice, with the same boxes: from a.csv and b.csv
     """
-    image, source = rows["image"], rows["source"]
+    image, source = rows["image_ids"], rows["source"]
     order = np.lexsort((source, image))
     is_first = np.ones(image.size, bool)
     is_first[1:] = (np.diff(image[order]) != 0) | (np.diff(source[order]) != 0)
@@ -118,7 +118,7 @@ def check_sources(
         return
     # Compare rows by their hashes, and parts of an image by the sums of hashes, which don't depend on order.
     hashed = np.zeros(image.size, np.int64)
-    for column in (rows[name] for name in rows if name not in ("image", "source")):
+    for column in (rows[name] for name in rows if name not in ("image_ids", "source")):
         wide = column.astype(np.float64 if column.dtype.kind == "f" else np.int64).view(np.int64)
         for part in wide.reshape(image.size, -1).T:
             hashed = mixed(hashed ^ part)
@@ -145,5 +145,7 @@ def _named(source: str) -> Iterator[None]:
     """Put the name of the source in front of errors."""
     try:
         yield
+    except RowError as error:
+        raise InputError(f"{source}: `{error.heading}` row {error.row} {error.rule}") from None
     except InputError as error:
         raise InputError(f"{source}: {error}") from None

@@ -16,6 +16,7 @@ from boxscore.data.dataset import ClassNames, Invalid, Truths, detections_maker
 from boxscore.data.geometry.box_formats import UPRIGHT_FORMATS, BoxFormat, check_box_format
 from boxscore.data.geometry.masks import Masks
 from boxscore.data.validation import as_array
+from boxscore.protocol.fields import check_choice
 from boxscore.protocol.protocol import EngineName, IouType, ProtocolLike
 from boxscore.training.metric import MeanAveragePrecision
 
@@ -98,8 +99,7 @@ class EvaluateMetric(evaluate.Metric):
             sync=False,  # Evaluate itself joins the processes
         )
         kind = self._metric.protocol.iou_type
-        if kind not in ("bbox", "segm", "boundary"):
-            raise InputError(f"`iou_type` must be bbox, segm or boundary; got {kind!r}")
+        check_choice("iou_type", iou_type or kind, ("bbox", "segm", "boundary"))
         super().__init__(**{"config_name": kind, **settings})
 
     def _info(self) -> Any:
@@ -153,7 +153,7 @@ class EvaluateMetric(evaluate.Metric):
             counts = f"{len(predictions)} and {len(references)}"
             raise InputError(f"`predictions` and `references` must have one entry per image; got {counts}")
         keys, truth_keys = self._keys
-        given: dict[str, Any] = {"is_hosted": True}
+        given: dict[str, Any] = {"as_numpy": True}
         if self._metric.protocol.iou_type == "bbox":
             given["box_format"] = self._metric.box_format
         make = detections_maker(self._metric.invalid)
@@ -183,7 +183,7 @@ class EvaluateMetric(evaluate.Metric):
 
 def _dtype(column: str) -> str:
     """The type of a column's numbers; float64 represents every other precision exactly."""
-    return "int64" if column in ("label", "ignore") else "float64"
+    return "int64" if column in ("labels", "ignore") else "float64"
 
 
 def _features(keys: Keys) -> dict[str, Any]:
@@ -191,7 +191,7 @@ def _features(keys: Keys) -> dict[str, Any]:
     types: dict[str, Any] = {}
     for key, column in keys.columns.items():
         number = datasets.Value(_dtype(column))
-        if column == "mask":
+        if column == "masks":
             mask = {"size": datasets.Sequence(datasets.Value("int64")), "counts": datasets.Value("string")}
             types[key] = [mask]
         else:
@@ -203,7 +203,7 @@ def _stored(image: Mapping[str, Any], keys: Keys) -> dict[str, Any]:
     """Convert a dict for storage: lists, None for missing keys, masks as run lengths."""
     stored: dict[str, Any] = dict.fromkeys(keys.columns)
     for key, column in keys.columns.items():
-        if column == "mask":
+        if column == "masks":
             stored[key] = Masks.of(image[key]).rle()
         elif key in image:
             stored[key] = to_numpy(as_array(key, image[key])).astype(_dtype(column)).tolist()
@@ -215,6 +215,6 @@ def _loaded(image: Mapping[str, Any], keys: Keys) -> dict[str, Any]:
     given = {key: value for key, value in image.items() if value is not None}
     for key, value in given.items():
         column = keys.columns[key]
-        if column != "mask":
+        if column != "masks":
             given[key] = np.array(value, _dtype(column)).reshape(-1, *row_shape_of(column, keys.box_size))
     return given

@@ -22,6 +22,7 @@ from boxscore._support import text
 from boxscore._support.exceptions import InputError
 from boxscore._support.keyword_hints import suggests_keywords
 from boxscore.data.dataset import Invalid
+from boxscore.protocol.fields import check_choice
 from boxscore.protocol.protocol import EngineName, IouType, ProtocolLike
 from boxscore.result import distributed
 from boxscore.result.result import Result
@@ -110,7 +111,7 @@ class DetectionMetrics:
             invalid=invalid,
         )
         self.processor, self.threshold, self.per_class = processor, threshold, per_class
-        self._post_process = _post_processing(processor, self.metric.protocol.iou_type)
+        self._post_process = _post_processing(processor, iou_type or self.metric.protocol.iou_type)
         self._arguments = {"threshold": threshold, **(post_process or {})}
         if self.has_masks and "return_binary_maps" in inspect.signature(self._post_process).parameters:
             self._arguments["return_binary_maps"] = True  # without it, overlapping masks would lose pixels
@@ -297,8 +298,7 @@ def _whole(size: Sequence[Any]) -> tuple[int, int]:
 
 
 def _post_processing(processor: Any, iou_type: str) -> Callable[..., Any]:
-    if iou_type not in _POST_PROCESSING:
-        raise InputError(f"`iou_type` must be one of {', '.join(_POST_PROCESSING)}; got {iou_type!r}")
+    check_choice("iou_type", iou_type, _POST_PROCESSING)
     name = _POST_PROCESSING[iou_type]
     method = getattr(processor, name, None)
     if callable(method):
@@ -331,12 +331,12 @@ def _named_outputs(outputs: Any, has_masks: bool) -> SimpleNamespace:
     named = {key: _tensor(value) if key in _READ_BY_PROCESSORS else value for key, value in named.items()}
     shapes = {key: tuple(value.shape) for key, value in named.items() if key in _READ_BY_PROCESSORS}
     logits, boxes = shapes.get("logits", ()), shapes.get("pred_boxes", ())
-    is_fine = (
+    is_valid = (
         bool({"pred_masks", "masks_queries_logits"} & shapes.keys())
         if has_masks
         else len(logits) == 3 and boxes == (*logits[:2], 4)
     )
-    if not is_fine:
+    if not is_valid:
         needed = "class_queries_logits and masks_queries_logits" if has_masks else "logits and pred_boxes"
         raise InputError(f"`outputs` must have {needed}, one row per image and query; got {shapes or sorted(named)}")
     return SimpleNamespace(**named)

@@ -133,7 +133,7 @@ def empty(
     for name, value in (("capacity", capacity), ("truth_capacity", truth_capacity)):
         if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
             raise InputError(f"`{name}` must be a number of rows, at least 1; got {value!r}")
-    names = Truths(image=[], label=[], box=[], class_names=class_names).names_by_label
+    names = Truths(image_ids=[], labels=[], boxes=[], class_names=class_names).names_by_label
     num_areas, num_thresholds = len(protocol.areas), len(protocol.thresholds)
     whole, real = _dtype("int64"), _dtype("float64")
 
@@ -189,25 +189,25 @@ def update(state: State, preds: Any, targets: Any, image_ids: Any) -> State:
     """
     _check_state("state", state)
     batch, truth_batch, image_N = _detections(preds), _truths(targets), _image_ids(image_ids)
-    num_images = int(batch.label.shape[0])
-    if int(truth_batch.label.shape[0]) != num_images or image_N.shape != (num_images,):
-        sizes_given = f"{num_images}, {truth_batch.label.shape[0]} and shape {image_N.shape}"
+    num_images = int(batch.labels.shape[0])
+    if int(truth_batch.labels.shape[0]) != num_images or image_N.shape != (num_images,):
+        sizes_given = f"{num_images}, {truth_batch.labels.shape[0]} and shape {image_N.shape}"
         raise InputError(f"`preds`, `targets` and `image_ids` must have as many images; got {sizes_given}")
     protocol = state.protocol
     if protocol.class_agnostic:  # as in COCO: ties between classes are broken by label
         batch, truth_batch = _by_label(batch), _by_label(truth_batch)
 
     # Invalid rows must not change the verdicts of others. Count them here; `compute` raises an error or warns.
-    is_bad_ND = _is_bad(batch.box, state.box_format) | ~jnp.isfinite(batch.score)
+    is_bad_ND = _is_bad(batch.boxes, state.box_format) | ~jnp.isfinite(batch.scores)
     is_bad_ND = is_bad_ND & ~batch.discarded
     is_dropped_ND = is_bad_ND & (state.invalid == "drop")
     batch = batch._replace(
-        box=jnp.where(is_dropped_ND[..., None], jnp.zeros_like(batch.box), batch.box),
-        score=jnp.where(is_dropped_ND, jnp.zeros_like(batch.score), batch.score),
+        boxes=jnp.where(is_dropped_ND[..., None], jnp.zeros_like(batch.boxes), batch.boxes),
+        scores=jnp.where(is_dropped_ND, jnp.zeros_like(batch.scores), batch.scores),
         discarded=batch.discarded | is_dropped_ND,
     )
-    is_real_NG = truth_batch.label >= 0
-    is_bad_NG = _is_bad(truth_batch.box, state.box_format) & is_real_NG
+    is_real_NG = truth_batch.labels >= 0
+    is_bad_NG = _is_bad(truth_batch.boxes, state.box_format) & is_real_NG
     if truth_batch.area is not None:
         is_bad_NG = is_bad_NG | (is_real_NG & ~((truth_batch.area >= 0) & jnp.isfinite(truth_batch.area)))
 
@@ -218,17 +218,17 @@ def update(state: State, preds: Any, targets: Any, image_ids: Any) -> State:
         return jnp.broadcast_to(values_N[:, None], like.shape)
 
     detections = {
-        "image": of_image(image_N, batch.label),
-        "serial": of_image(serial_N, batch.label),
-        "label": batch.label,
-        "score": batch.score,
+        "image": of_image(image_N, batch.labels),
+        "serial": of_image(serial_N, batch.labels),
+        "label": batch.labels,
+        "score": batch.scores,
         "rank": matched.rank,
         "verdict": matched.verdict,
     }
     truths = {
-        "image": of_image(image_N, truth_batch.label),
-        "serial": of_image(serial_N, truth_batch.label),
-        "label": truth_batch.label,
+        "image": of_image(image_N, truth_batch.labels),
+        "serial": of_image(serial_N, truth_batch.labels),
+        "label": truth_batch.labels,
         "counts": _which_count(truth_batch, state),
     }
     return replace(
@@ -345,12 +345,12 @@ def _detections(preds: Any) -> PaddedDetections:
     """Read the batch in `preds`, and mark all padding as discarded."""
     if isinstance(preds, PaddedDetections):
         _check_is_absent("preds", "coverage", preds.coverage, "federated protocols, which need more than a batch has")
-        required = {name: getattr(preds, name) for name in ("box", "label", "score")}
+        required = {name: getattr(preds, name) for name in ("boxes", "labels", "scores")}
         batch = in_argument("preds", PaddedBatch.from_columns, required, {"discarded": preds.discarded})
     else:
         batch = PaddedBatch.from_dict("preds", preds, PADDED_DETECTION_KEYS._replace(others=()))
     columns = {name: jnp.asarray(column) for name, column in in_argument("preds", batch.columns).items()}
-    is_padding_ND = columns["label"] < 0
+    is_padding_ND = columns["labels"] < 0
     discarded_ND = columns.pop("discarded", is_padding_ND)
     return PaddedDetections(**columns, discarded=discarded_ND | is_padding_ND)
 
@@ -359,12 +359,12 @@ def _truths(targets: Any) -> PaddedTruths:
     """Read the batch in `targets`, and mark all padding as ignored. It has no ids: they come as `image_ids`."""
     if isinstance(targets, PaddedTruths):
         _check_is_absent("targets", "kind", targets.kind, "`boxscore.parallel.match_batch`; `ignore` marks truths here")
-        required = {name: getattr(targets, name) for name in ("box", "label", "ignore")}
+        required = {name: getattr(targets, name) for name in ("boxes", "labels", "ignore")}
         batch = in_argument("targets", PaddedBatch.from_columns, required, {"area": targets.area})
     else:
         batch = PaddedBatch.from_dict("targets", targets, TRUTH_KEYS._replace(others=()))
     columns = {name: jnp.asarray(column) for name, column in in_argument("targets", batch.columns).items()}
-    is_padding_NG = columns["label"] < 0
+    is_padding_NG = columns["labels"] < 0
     ignore_NG = columns.pop("ignore", is_padding_NG)
     return PaddedTruths(**columns, ignore=ignore_NG | is_padding_NG)
 
@@ -390,7 +390,7 @@ def _image_ids(image_ids: Any) -> jax.Array:
 
 def _by_label(batch: Any) -> Any:
     """Sort the rows of each image by label; ties keep their order."""
-    order = jnp.argsort(batch.label, axis=1, stable=True)
+    order = jnp.argsort(batch.labels, axis=1, stable=True)
 
     def sort(column: jax.Array) -> jax.Array:
         return jnp.take_along_axis(column, order[..., None] if column.ndim == 3 else order, axis=1)
@@ -402,15 +402,15 @@ def _is_bad(box: jax.Array, box_format: BoxFormat) -> jax.Array:
     """Whether a box has a number that is not finite, or a size that is negative or too large. Shape (N, D)."""
     box = box.astype(_dtype("float64"))  # differences of unsigned integers are never negative
     width, height = sizes(box, box_format)
-    is_fine = (width >= 0) & (height >= 0) & (jnp.maximum(width, height) <= LARGEST_SIDE)
-    return ~(jnp.isfinite(box).all(axis=-1) & is_fine)
+    is_valid = (width >= 0) & (height >= 0) & (jnp.maximum(width, height) <= LARGEST_SIDE)
+    return ~(jnp.isfinite(box).all(axis=-1) & is_valid)
 
 
 def _which_count(truths: PaddedTruths, state: State) -> jax.Array:
     """Whether each truth counts in each area range. Shape (N, G, A)."""
     real = _dtype("float64")
     if truths.area is None:
-        box = truths.box.astype(real)
+        box = truths.boxes.astype(real)
         area_NG = measure(box, box_format=state.box_format, pixels=state.protocol.pixels).area
     else:
         area_NG = truths.area.astype(real)

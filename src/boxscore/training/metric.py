@@ -1,11 +1,12 @@
 """The streaming metric: `update` matches a batch and forgets its boxes; `compute` gives the result."""
 
+import sys
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy, deepcopy
 from dataclasses import replace
 from functools import partial
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, Generic, TypedDict, Unpack, cast, get_args, overload
 
 import numpy as np
 
@@ -25,28 +26,62 @@ from boxscore.data.dataset import (
     Truths,
     checked_invalid,
     detections_maker,
+    detections_of_images,
     host_ids,
     take_images,
+    truths_of_images,
 )
-from boxscore.data.geometry.box_formats import BoxFormat, check_box_format, is_oriented
+from boxscore.data.geometry.box_formats import BoxFormat, check_box_format, check_format_of, is_oriented
+from boxscore.data.geometry.kinds import as_iou_types
 from boxscore.data.image_ids import ImageIds, image_ids_of, read_image_ids
 from boxscore.data.image_objects import as_dicts, is_image_object
 from boxscore.data.preparation import shaped_by
 from boxscore.data.row_buffer import BufferSettings, RowBuffer
 from boxscore.engines.native.compiled_engine import match_buffer
 from boxscore.pipeline import finish, match
-from boxscore.protocol.fields import check_choice
-from boxscore.protocol.protocol import IOU_TYPES, EngineName, IouType, ProtocolLike, as_protocol, difference_of
-from boxscore.protocol.table import protocol_of
+from boxscore.protocol.protocol import (
+    IOU_TYPES,
+    EngineName,
+    IouType,
+    Protocol,
+    ProtocolLike,
+    as_protocol,
+    difference_of,
+)
+from boxscore.protocol.table import for_iou_type, protocol_of
 from boxscore.result import distributed
 from boxscore.result.result import Result
 from boxscore.result.tally import Tally, joined
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar  # `default` is new in Python 3.13
+
+    Computed = TypeVar("Computed", default=Result)
+else:
+    from typing import TypeVar
+
+    Computed = TypeVar("Computed")
 
 _WATCHED = 10
 """Number of updates that are checked for likely mistakes; such mistakes show from the first batch on."""
 
 
-class MeanAveragePrecision:
+class _Settings(TypedDict, total=False):
+    """The keywords of `MeanAveragePrecision` that don't change what `compute` returns."""
+
+    box_format: BoxFormat
+    class_names: ClassNames | None
+    class_groups: Mapping[int, str] | None
+    engine: EngineName
+    threads: int | None
+    warn: bool
+    sync: bool
+    process_group: Any
+    unique_images: bool
+    invalid: Invalid
+
+
+class MeanAveragePrecision(Generic[Computed]):
     """mAP over a stream of batches; the numbers equal one evaluation of all images, bit for bit.
 
     `update` matches a batch and stores about 20 bytes per detection; inputs are neither changed nor stored. Small
@@ -57,9 +92,13 @@ class MeanAveragePrecision:
     (D, 1, H, W) per image. With "obb" or "probiou" `boxes` are oriented, in the format of `box_format`:
     "cxcywha:radians", (D, 5), "xyxyxyxy", (D, 8), and others. Under LVIS targets also have `neg_category_ids`.
 
+    With a tuple of similarities, such as `iou_type=("bbox", "segm")`, batches have the shapes of all of them, and
+    `compute` returns a dict with a result for each, equal to the results of two metrics.
+
     Args:
         protocol: The rules: a name, such as "coco" or "voc2012", or a `Protocol`.
-        iou_type: The similarity; by default the protocol's, or "obb" for a named protocol and oriented boxes.
+        iou_type: The similarity, or a tuple of several; by default the protocol's, or "obb" for a named protocol and
+            oriented boxes.
         box_format: The format of all boxes, such as "xyxy", "xywh" or "cxcywh".
         class_names: The names of classes: a list, or a dict by label.
         class_groups: The group of each class by label, for protocols that measure groups: "rare", "common" or
@@ -82,12 +121,33 @@ class MeanAveragePrecision:
     0.9
     """
 
+    _targets = "targets"
+    """The name of the argument in errors; `boxscore.torchmetrics` calls it `target`."""
+    _fills_areas = False
+    """Whether an `area` of 0 means the area of the shape, as in torchmetrics."""
+
+    @overload
+    def __init__(
+        self: "MeanAveragePrecision[Result]",
+        protocol: ProtocolLike = "coco",
+        *,
+        iou_type: IouType | None = None,
+        **settings: Unpack[_Settings],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: "MeanAveragePrecision[dict[str, Result]]",
+        protocol: ProtocolLike = "coco",
+        *,
+        iou_type: Sequence[IouType],
+        **settings: Unpack[_Settings],
+    ) -> None: ...
     @suggests_keywords
     def __init__(
         self,
         protocol: ProtocolLike = "coco",
         *,
-        iou_type: IouType | None = None,
+        iou_type: IouType | Sequence[IouType] | None = None,
         box_format: BoxFormat = "xyxy",
         class_names: ClassNames | None = None,
         class_groups: Mapping[int, str] | None = None,
@@ -103,26 +163,28 @@ class MeanAveragePrecision:
         _check_is_protocol(protocol)
         if not isinstance(unique_images, bool):
             raise InputError(f"`unique_images` must be True or False; got {unique_images!r}")
-        self.protocol = as_protocol(protocol)
-        kind: str | None = iou_type
-        if kind is None and isinstance(protocol, str) and is_oriented(box_format):
-            kind = "obb" if self.protocol.iou_type == "bbox" else self.protocol.iou_type
-        if kind is not None:
-            check_choice("iou_type", kind, IOU_TYPES)
-            is_name = isinstance(protocol, str)
-            self.protocol = protocol_of(str(protocol), kind) if is_name else self.protocol.replace(iou_type=kind)
+        given = as_protocol(protocol)
+        if iou_type is None and isinstance(protocol, str) and is_oriented(box_format) and given.iou_type == "bbox":
+            given = protocol_of(protocol, "obb")
+        self.protocols = {given.iou_type: given}
+        if iou_type is not None:
+            self.protocols = {each: for_iou_type(protocol, each) for each in as_iou_types(iou_type)}
+            for each in self.protocols:
+                check_format_of(each, box_format)
+        self._has_several = iou_type is not None and not isinstance(iou_type, str)
         self.box_format = box_format
         self.engine, self.threads, self.warn = engine, threads, warn
         self.sync, self.process_group = sync, process_group
         self.unique_images = unique_images
         self.invalid = checked_invalid(invalid)
-        no_truths = Truths(image=[], label=[], box=[], class_names=class_names, class_groups=class_groups)
+        no_truths = Truths(image_ids=[], labels=[], boxes=[], class_names=class_names, class_groups=class_groups)
         self.class_names, self.class_groups = no_truths.names_by_label, no_truths.class_groups
         # The empty tally is the same for every kind of shape.
-        nothing = match(
-            Detections(image=[], label=[], score=[], box=[]), no_truths, self.protocol.replace(iou_type="bbox"), engine
-        )
-        self._nothing = replace(nothing, protocol=self.protocol)
+        found = Detections(image_ids=[], labels=[], scores=[], boxes=[])
+        self._nothing = {
+            each: replace(match(found, no_truths, rules.replace(iou_type="bbox"), engine), protocol=rules)
+            for each, rules in self.protocols.items()
+        }
         self._lock = fork_safe_lock()
         self._warned: frozenset[str] = frozenset()
         self.reset()
@@ -130,13 +192,13 @@ class MeanAveragePrecision:
     def reset(self) -> None:
         """Forget all updates."""
         with self._lock:
-            self._tallies: list[Tally] = []
+            self._tallies: dict[str, list[Tally]] = {each: [] for each in self.protocols}
             self._waiting: RowBuffer | None = None
             self._seen: set[int] = set()
             self._names: dict[int, str] = {}
             self._is_numbering: bool | None = None
             self._num_watched = 0
-            self._watch = Watch()
+            self._watches = {each: Watch() for each in self.protocols}
 
     def update(
         self, preds: Any, targets: Any = None, *, target: Any = None, image_ids: ImageIdsLike | None = None
@@ -169,44 +231,64 @@ class MeanAveragePrecision:
             else:
                 self._update_images(_as_list(preds), _as_list(targets), ids)
 
-    def compute(self) -> Result:
+    def compute(self) -> Computed:
         """Compute the result of all updates so far, of all processes if there are several: each must call this.
 
         Every process gets the same bits, as if one process had seen all images. An image that several processes have
         seen counts once, if updates named their images. Numbered images are all different; rank 0 comes first. The
         state of this process doesn't change.
+
+        Returns:
+            The result; for a tuple of similarities, a dict with the result of each.
         """
         with self._lock:
-            tally, is_numbering = self.tally, self._is_numbering
+            tallies, is_numbering = self.tallies, self._is_numbering
+        results = {iou_type: self._finish(iou_type, tally, is_numbering) for iou_type, tally in tallies.items()}
+        return cast(Computed, results if self._has_several else results[self.protocol.iou_type])
+
+    def _finish(self, iou_type: str, tally: Tally, is_numbering: bool | None) -> Result:
         if self.sync and distributed.is_distributed(self.process_group):
             tally = distributed.gather(tally, is_numbering, self.process_group)
         result = finish(tally, self.engine, threads=self.threads)
         is_dropped = tally.num_invalid > 0 and len(tally) == 0  # a warning has said so
         if self.warn and not is_dropped and distributed.is_first():
-            self._warn_of(self._watch.find_mistakes(result, Remedies()), stacklevel=3)
+            self._warn_of(self._watches[iou_type].find_mistakes(result, Remedies()))
         return result
+
+    @property
+    def protocol(self) -> Protocol:
+        """The rules; with several similarities, of the first one. `protocols` has the rules of each."""
+        return next(iter(self.protocols.values()))
 
     @property
     def tally(self) -> Tally:
         """The tally of all updates of this process."""
+        if self._has_several:
+            raise InputError("a metric of several similarities has several tallies; `tallies` has them by `iou_type`")
+        return self.tallies[self.protocol.iou_type]
+
+    @property
+    def tallies(self) -> dict[str, Tally]:
+        """The tally of all updates of this process, for each similarity."""
         with self._lock:
             self._match_waiting()
-            if len(self._tallies) != 1:
-                self._tallies = [joined([self._nothing, *self._tallies])]
-            return self._tallies[0]
+            for iou_type, parts in self._tallies.items():
+                if len(parts) != 1:
+                    parts[:] = [joined([self._nothing[iou_type], *parts])]
+            return {iou_type: parts[0] for iou_type, parts in self._tallies.items()}
 
     @property
     def image_names(self) -> dict[int, str]:
         """The names of images that were identified by name, by the ids that stand for them in tallies and results."""
         return dict(self._names)
 
-    def merge(self, *others: "MeanAveragePrecision") -> "MeanAveragePrecision":
+    def merge(self, *others: "MeanAveragePrecision[Computed]") -> "MeanAveragePrecision[Computed]":
         """Make a new metric from the updates of this one and others, with the settings of this one.
 
         None of them changes. Merging is associative, and an empty metric changes no result.
 
         Args:
-            *others: Metrics of the same protocol.
+            *others: Metrics of the same protocol and similarities.
 
         Raises:
             InputError: If protocols differ, if images have no ids, or if an image is in more than one metric; with
@@ -223,28 +305,28 @@ class MeanAveragePrecision:
         for metric in (self, *others):  # one lock at a time: two metrics may be merging each other
             if not isinstance(metric, MeanAveragePrecision):
                 raise InputError(f"a metric can be merged with metrics only; got {type(metric).__name__}")
-            if metric.protocol != self.protocol:
-                difference = difference_of(self.protocol, metric.protocol)
-                raise InputError(f"metrics to be merged must have one protocol; got different ones ({difference})")
+            _check_same(
+                self.protocols, metric.protocols, "metrics to be merged must have one protocol; got different ones"
+            )
             with metric._lock:
-                snapshots.append((metric.tally, set(metric._seen), dict(metric._names), metric._is_numbering))
+                snapshots.append((metric.tallies, set(metric._seen), dict(metric._names), metric._is_numbering))
         numberings = [is_numbering for *_, is_numbering in snapshots if is_numbering is not None]
         if any(numberings) and len(numberings) > 1:
             raise InputError("metrics can be merged if every update named its images, by `image_ids`")
         merged = copy(self)
         merged.reset()
-        tallies = []
-        for tally, images, names, _ in snapshots:
+        for tallies, images, names, _ in snapshots:
             merged._names |= names
             if repeated := merged._seen & images:
                 if not self.unique_images:
                     image = ImageIds([], merged._names).shown(min(repeated))
                     option = "unique_images=True counts the first"
                     raise InputError(f"image {image} is in more than one of the metrics; {option}")
-                tally = tally.without(np.array(sorted(repeated)))
-            tallies.append(tally)
+                copies = np.array(sorted(repeated))
+                tallies = {each: tally.without(copies) for each, tally in tallies.items()}
+            for each, tally in tallies.items():
+                merged._tallies[each].append(tally)
             merged._seen |= images
-        merged._tallies = [joined(tallies)]
         merged._is_numbering = numberings[0] if numberings else None
         return merged
 
@@ -254,7 +336,7 @@ class MeanAveragePrecision:
 
         with self._lock:
             return {
-                "tally": storage.to_bytes(self.tally),
+                "tally": b"".join(map(storage.to_bytes, self.tallies.values())),
                 "seen": sorted(self._seen),
                 "names": self.image_names,
                 "is_numbering": self._is_numbering,
@@ -275,17 +357,19 @@ class MeanAveragePrecision:
             raise InputError("`state` must be what `state_dict` gave") from None
         if not isinstance(content, bytes) or is_numbering not in (None, True, False):
             raise InputError("`state` must be what `state_dict` gave")
-        tally = storage.from_bytes(content, "`state`")
-        if tally.protocol != self.protocol:
-            difference = difference_of(tally.protocol, self.protocol)
-            raise InputError(f"`state` must have the metric's protocol; got another one ({difference})")
-        if not seen.issuperset(tally.images.tolist()):
+        tallies, rest = {}, memoryview(content)
+        while len(rest):
+            tally, rest = storage.split_bytes(rest, "`state`")
+            tallies[tally.protocol.iou_type] = tally
+        protocols = {each: tally.protocol for each, tally in tallies.items()}
+        _check_same(protocols, self.protocols, "`state` must have the metric's protocol; got another one")
+        if any(not seen.issuperset(tally.images.tolist()) for tally in tallies.values()):
             raise InputError(
                 "`state` must be what `state_dict` gave: its tally has images that are not among those seen"
             )
         with self._lock:
             self.reset()
-            self._tallies = [tally]
+            self._tallies = {each: [tallies[each]] for each in self.protocols}
             self._seen, self._names = seen, names
             self._is_numbering = is_numbering
 
@@ -294,12 +378,14 @@ class MeanAveragePrecision:
             self._match_waiting()
             state = {name: value for name, value in vars(self).items() if name not in ("_lock", "_waiting")}
             # `update` changes these in place: neither a copy nor a pickle may share them.
-            return state | {name: copy(state[name]) for name in ("_tallies", "_seen", "_names", "_watch")}
+            copies = {name: copy(state[name]) for name in ("_seen", "_names")}
+            nested = {name: {key: copy(each) for key, each in state[name].items()} for name in ("_tallies", "_watches")}
+            return state | copies | nested
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state, _lock=fork_safe_lock(), _waiting=None)
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> "MeanAveragePrecision":
+    def __deepcopy__(self, memo: dict[int, Any]) -> "MeanAveragePrecision[Computed]":
         memo[id(self.process_group)] = self.process_group  # PyTorch's handle, which can't be copied
         copied = memo[id(self)] = type(self).__new__(type(self))
         copied.__setstate__(deepcopy(self.__getstate__(), memo))
@@ -308,14 +394,15 @@ class MeanAveragePrecision:
     def __repr__(self) -> str:
         with self._lock:
             self._match_waiting()
-            num_images, num_detections = len(self._seen), sum(map(len, self._tallies))
+            num_images, num_detections = len(self._seen), sum(map(len, self._tallies[self.protocol.iou_type]))
         counts = f"{text.count(num_images, 'image')}, {text.count(num_detections, 'detection')}"
-        return f"MeanAveragePrecision({self.protocol.title}, {counts})"
+        titles = " and ".join(protocol.title for protocol in self.protocols.values())
+        return f"MeanAveragePrecision({titles}, {counts})"
 
     @property
-    def _shapes(self) -> tuple[str, BoxFormat]:
-        """The similarity and the box format, which decide the keys of dicts and the shapes of their rows."""
-        return self.protocol.iou_type, self.box_format
+    def _shapes(self) -> tuple[tuple[str, ...], BoxFormat]:
+        """The similarities and the box format, which decide the keys of dicts and the shapes of their rows."""
+        return tuple(self.protocols), self.box_format
 
     @property
     def _is_watching(self) -> bool:
@@ -323,50 +410,58 @@ class MeanAveragePrecision:
 
     def _update_images(self, preds: Any, targets: Any, ids: ImageIds | None) -> None:
         """Match one dict per image, through the buffer if possible, else through columns."""
-        for name, images in (("preds", preds), ("targets", targets)):
+        for name, images in (("preds", preds), (self._targets, targets)):
             if type(images) is not list and (isinstance(images, Mapping | str) or not isinstance(images, Sequence)):
                 kinds = "a list of dicts, a dict of padded batches, or columns"
                 raise InputError(
-                    f"`preds` and `targets` must both be {kinds}; got {type(images).__name__} for `{name}`"
+                    f"`preds` and `{self._targets}` must both be {kinds}; got {type(images).__name__} for `{name}`"
                 )
         if len(preds) != len(targets):
             counts = f"{len(preds)} and {len(targets)}"
-            raise InputError(f"`preds` and `targets` must have one entry per image; got {counts}")
+            raise InputError(f"`preds` and `{self._targets}` must have one entry per image; got {counts}")
         preds = in_argument("preds", as_dicts, preds, DETECTION_KEYS, *self._shapes)
-        targets = in_argument("targets", as_dicts, targets, TRUTH_KEYS, *self._shapes)
-        if ids is None:
-            if all(isinstance(each, Mapping) and "image_id" in each for each in targets):
-                ids = in_argument("targets", image_ids_of, targets, "")
-            elif self.unique_images:  # errors of invalid targets come first
-                in_argument("targets", read_images, targets, TRUTH_KEYS.of_shapes(*self._shapes))
+        targets = in_argument(self._targets, as_dicts, targets, TRUTH_KEYS, *self._shapes)
+        ids = self._ids_in(targets) if ids is None else ids
         rows = self._new_rows(ids, len(preds))
         if rows is not None and ids is not None:
+            if len(rows) < len(preds):  # errors in images that are skipped are errors, too
+                every = list(range(len(preds)))
+                self._read_preds(preds, every, self.invalid), self._read_targets(targets, every)
             preds, targets, ids = [preds[row] for row in rows], [targets[row] for row in rows], ids.take(rows)
         images = self._checked_images(ids, len(preds))
         arrays = collect_arrays(preds, DETECTION_KEYS), collect_arrays(targets, TRUTH_KEYS)
         if self._add_to_buffer(*arrays, images, partial(self._read_preds, preds, images)):
             self._remember(images, ids)
         else:
-            detections = self._read_preds(preds, images, self.invalid)
-            settings: dict[str, Any] = {"box_format": self.box_format, "iou_type": self.protocol.iou_type}
-            settings |= {"image_ids": images, "class_names": self.class_names, "is_hosted": True}
-            truths = in_argument("targets", Truths.from_images, targets, **settings)
+            detections, truths = self._read_preds(preds, images, self.invalid), self._read_targets(targets, images)
             self._store(self._match(detections, truths, partial(self._read_preds, preds, images)), images, ids)
 
     def _read_preds(self, preds: Any, images: list[int], invalid: Invalid = "error") -> Detections:
         """Read the predictions of dicts on the general path."""
-        settings: dict[str, Any] = {"box_format": self.box_format, "iou_type": self.protocol.iou_type}
-        settings |= {"image_ids": images, "invalid": invalid, "is_hosted": True}
-        return in_argument("preds", Detections.from_images, preds, **settings)
+        given = preds, images, self.box_format, tuple(self.protocols)
+        return in_argument("preds", detections_of_images, *given, invalid=invalid, as_numpy=True)
+
+    def _read_targets(self, targets: Any, images: list[int]) -> Truths:
+        """Read the targets of dicts on the general path."""
+        given = targets, images, self.box_format, tuple(self.protocols)
+        return in_argument(self._targets, truths_of_images, *given, class_names=self.class_names, as_numpy=True)
+
+    def _ids_in(self, targets: Any) -> ImageIds | None:
+        """The ids in the targets; None if one has none."""
+        if all(isinstance(each, Mapping) and "image_id" in each for each in targets):
+            return in_argument(self._targets, image_ids_of, targets, "")
+        if self.unique_images:  # errors of invalid targets come first
+            in_argument(self._targets, read_images, targets, TRUTH_KEYS.of_shapes(*self._shapes))
+        return None
 
     def _add_to_buffer(self, preds: Any, targets: Any, images: list[int], read: Callable[[], Any]) -> bool:
         """Copy the rows of a batch, to be matched with others; return whether that was possible.
 
         `preds` and `targets` come from `collect_arrays`. `read` raises the error of the first invalid prediction.
         """
-        if self.engine not in ("auto", "native"):
+        if self.engine not in ("auto", "native") or len(self.protocols) > 1:
             return False
-        settings = BufferSettings(self.protocol, self.box_format, self.class_names, self.invalid)
+        settings = BufferSettings(self.protocol, self.box_format, self.class_names, self.invalid, self._fills_areas)
         if self._waiting is None or self._waiting.settings != settings:
             if not settings.are_supported:
                 return False
@@ -376,26 +471,31 @@ class MeanAveragePrecision:
         if not self._waiting.add(preds, targets, images):
             return False
         try:
-            if self.invalid == "drop" and (num := self._waiting.num_last_invalid):
-                self._tell_of_invalid(num, read)
-            if self._is_watching:
-                self._look_at(*self._waiting.last())
+            self._examine(self._waiting, read)
             if self._waiting.is_full:
-                self._tallies.append(match_buffer(self._waiting, threads))
+                self._tallies[self.protocol.iou_type].append(match_buffer(self._waiting, threads))
         except BaseException:
             self._waiting.remove_last()
             raise
         return True
 
+    def _examine(self, buffer: RowBuffer, read: Callable[[], Any]) -> None:
+        """Warn about the last batch of the buffer."""
+        if self.invalid == "drop" and (num := buffer.num_last_invalid):
+            self._tell_of_invalid(num, read)
+        if self._is_watching:
+            self._look_at(*buffer.last())
+
     def _match_waiting(self) -> None:
         """Match the waiting batches, if any."""
         if self._waiting is not None and len(self._waiting):
-            self._tallies.append(match_buffer(self._waiting, num_threads(self.threads)))
+            tally = match_buffer(self._waiting, num_threads(self.threads))
+            self._tallies[self.protocol.iou_type].append(tally)
 
     def _update_padded(self, preds: Mapping[str, Any], targets: Mapping[str, Any], ids: ImageIds | None) -> None:
         keys, truth_keys = (each.of_shapes(*self._shapes) for each in (PADDED_DETECTION_KEYS, PADDED_TRUTH_KEYS))
-        batch = PaddedBatch.from_dict("preds", preds, keys, is_hosted=True)
-        truth_batch = PaddedBatch.from_dict("targets", targets, truth_keys, is_hosted=True)
+        batch = PaddedBatch.from_dict("preds", preds, keys, as_numpy=True)
+        truth_batch = PaddedBatch.from_dict("targets", targets, truth_keys, as_numpy=True)
         if batch.num_images != truth_batch.num_images:
             counts = f"{batch.num_images} and {truth_batch.num_images}"
             raise InputError(f"`preds` and `targets` must have as many images; got {counts}")
@@ -422,8 +522,10 @@ class MeanAveragePrecision:
         if self.class_names is not None and targets.class_names is None:
             targets = replace(targets, class_names=self.class_names)
         ids = ImageIds([], {}) if ids is None else ids
-        dropped = [] if preds.invalid_image is None else preds.invalid_image.tolist()
-        images = sorted({*host_ids(preds.image).tolist(), *host_ids(targets.image).tolist(), *dropped, *ids.numbers})
+        dropped = [] if preds.invalid_image_ids is None else preds.invalid_image_ids.tolist()
+        images = sorted(
+            {*host_ids(preds.image_ids).tolist(), *host_ids(targets.image_ids).tolist(), *dropped, *ids.numbers}
+        )
         if self.unique_images and not self._seen.isdisjoint(images):
             images = [image for image in images if image not in self._seen]
             preds, targets = take_images(preds, images), take_images(targets, images)
@@ -461,27 +563,32 @@ class MeanAveragePrecision:
             raise InputError(f"image {ids.shown(repeated)} was in an update before; {rule}, and `reset` starts anew")
         return images
 
-    def _match(self, detections: Detections, truths: Truths, read: Callable[[], Any] | None = None) -> Tally:
+    def _match(self, detections: Detections, truths: Truths, read: Callable[[], Any] | None = None) -> dict[str, Tally]:
+        """Match a batch by each similarity."""
         if self.class_groups is not None and truths.class_groups is None:
             truths = replace(truths, class_groups=self.class_groups)
-        tally = match(detections, truths, self.protocol, self.engine, threads=self.threads)
-        if tally.num_invalid:
-            self._tell_of_invalid(tally.num_invalid, read)
+        settings: dict[str, Any] = {"engine": self.engine, "threads": self.threads}
+        tallies = {each: match(detections, truths, rules, **settings) for each, rules in self.protocols.items()}
+        if num_invalid := tallies[self.protocol.iou_type].num_invalid:
+            self._tell_of_invalid(num_invalid, read)
         if self._is_watching:
-            iou_type = self.protocol.iou_type
-            self._look_at(shaped_by(detections, iou_type), shaped_by(truths, iou_type))
-        return tally
+            self._look_at(detections, truths)
+        return tallies
 
     def _look_at(self, detections: Detections, truths: Truths) -> None:
         """Warn about likely mistakes in a batch, and copy it for a diagnosis of the result."""
-        if len(detections) and len(truths):
-            self._num_watched += 1
-            self._watch.add(detections, truths)
-            self._warn_of(find_input_mistakes(detections, truths, self.protocol, Remedies()), stacklevel=6)
+        if not len(detections) or not len(truths):
+            return
+        self._num_watched += 1
+        for iou_type, protocol in self.protocols.items():
+            sides = shaped_by(detections, iou_type), shaped_by(truths, iou_type)
+            self._watches[iou_type].add(*sides)
+            self._warn_of(find_input_mistakes(*sides, protocol, Remedies()))
 
-    def _store(self, tally: Tally, images: list[int], ids: ImageIds | None) -> None:
+    def _store(self, tallies: Mapping[str, Tally], images: list[int], ids: ImageIds | None) -> None:
         self._match_waiting()
-        self._tallies.append(tally.listing(images))
+        for iou_type, tally in tallies.items():
+            self._tallies.setdefault(iou_type, []).append(tally.listing(images))
         self._remember(images, ids)
 
     def _remember(self, images: list[int], ids: ImageIds | None) -> None:
@@ -497,14 +604,23 @@ class MeanAveragePrecision:
             return
         self._warned |= {"dropped"}
         words = dropped_words(num, read)
-        warnings.warn(f"{words}; `num_invalid` of the result counts all (warn=False silences this)", stacklevel=5)
+        end = "`num_invalid` of the result counts all (warn=False silences this)"
+        warnings.warn(f"{words}; {end}", stacklevel=caller_level())
 
-    def _warn_of(self, mistakes: Iterable[Mistake], stacklevel: int) -> None:
+    def _warn_of(self, mistakes: Iterable[Mistake]) -> None:
         """Warn of each kind of mistake once; `reset` doesn't repeat warnings."""
         for mistake in mistakes:
             if mistake.kind not in self._warned:
                 self._warned |= {mistake.kind}
-                warnings.warn(f"{mistake} (warn=False silences this)", stacklevel=stacklevel)
+                warnings.warn(f"{mistake} (warn=False silences this)", stacklevel=caller_level())
+
+
+def caller_level() -> int:
+    """The `stacklevel` of a warning that names the first caller outside of boxscore and torchmetrics."""
+    frame, level = sys._getframe(1), 1
+    while frame.f_globals.get("__name__", "").split(".")[0] in ("boxscore", "torchmetrics") and frame.f_back:
+        frame, level = frame.f_back, level + 1
+    return level
 
 
 def dropped_words(num: int, read: Callable[[], Any] | None) -> str:
@@ -525,6 +641,15 @@ def _check_is_protocol(protocol: object) -> None:
             raise InputError(
                 f"`protocol`, the first argument, must be a protocol; got {protocol!r}: pass {name}={protocol!r}"
             )
+
+
+def _check_same(protocols: Mapping[str, Protocol], others: Mapping[str, Protocol], rule: str) -> None:
+    """Raise `InputError` with the rule, unless these are the same protocols."""
+    if protocols.keys() != others.keys():
+        raise InputError(f"{rule} (`iou_type` {', '.join(protocols) or 'none'} and {', '.join(others)})")
+    for protocol, other in zip(protocols.values(), others.values(), strict=True):
+        if protocol != other:
+            raise InputError(f"{rule} ({difference_of(protocol, other)})")
 
 
 def _check_num_ids(ids: ImageIds, num_images: int) -> None:

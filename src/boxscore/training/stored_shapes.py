@@ -53,16 +53,16 @@ def pack(detections: Detections, truths: Truths, ids: Sequence[int]) -> bytes:
     images = np.zeros(len(ids), _ROW)
     images["kind"], images["image"], images["id"] = _IMAGE, np.arange(len(ids)), ids
     rows, truth_rows = _block(detections, _DETECTION, images["id"]), _block(truths, _TRUTH, images["id"])
-    rows["score"] = to_numpy(detections.score)
+    rows["score"] = to_numpy(detections.scores)
     box = truth_rows["box"]
-    own = truths.mask.runs.area if _has_masks(truths) else box[:, 2] * box[:, 3]
+    own = truths.masks.runs.area if _has_masks(truths) else box[:, 2] * box[:, 3]
     truth_rows["area"] = own if truths.area is None else to_numpy(truths.area)
     if truths.ignore is not None:
         truth_rows["ignore"] = to_numpy(truths.ignore)
     every = np.concatenate([images, rows, truth_rows])
     columns = {"rows": every.view(np.uint8)}
     if _has_masks(truths):
-        columns["masks"] = np.frombuffer(Masks.concatenate([detections.mask, truths.mask]).to_bytes(), np.uint8)
+        columns["masks"] = np.frombuffer(Masks.concatenate([detections.masks, truths.masks]).to_bytes(), np.uint8)
     return b"".join(blocks.pieces(_KIND, blocks.header_of(columns), columns))
 
 
@@ -73,10 +73,10 @@ def _has_masks(columns: Detections | Truths) -> bool:
 def _block(columns: Detections | Truths, kind: int, ids: NDArray[np.int64]) -> Rows:
     rows = np.zeros(len(columns), _ROW)
     order = np.argsort(ids)
-    rows["image"] = order[np.searchsorted(ids, host_ids(columns.image), sorter=order)]
-    rows["kind"], rows["label"] = kind, host_ids(columns.label)
+    rows["image"] = order[np.searchsorted(ids, host_ids(columns.image_ids), sorter=order)]
+    rows["kind"], rows["label"] = kind, host_ids(columns.labels)
     if any(isinstance(each, Boxes) for each in columns.geometries):
-        rows["box"] = np.stack(to_xywh(to_numpy(columns.box).astype(np.float64), columns.box_format), axis=-1)
+        rows["box"] = np.stack(to_xywh(to_numpy(columns.boxes).astype(np.float64), columns.box_format), axis=-1)
     return rows
 
 

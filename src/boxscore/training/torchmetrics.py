@@ -4,7 +4,7 @@ docs/guides/training.md lists the differences from torchmetrics' MeanAveragePrec
 """
 
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import partial
@@ -17,27 +17,23 @@ from torchmetrics import Metric
 
 from boxscore._support.exceptions import InputError
 from boxscore._support.locks import fork_safe_lock
-from boxscore._support.threads import num_threads
 from boxscore.arrays import convert, to_numpy
 from boxscore.checks.mistakes import Remedies, Watch
-from boxscore.data.batch_keys import DETECTION_KEYS, TRUTH_KEYS, Keys
-from boxscore.data.batches import build_from_images, collect_arrays, in_argument
+from boxscore.data.batch_keys import TRUTH_KEYS, Keys
+from boxscore.data.batches import build_from_images, in_argument, read_images
 from boxscore.data.dataset import (
     Detections,
     Invalid,
     Truths,
     checked_invalid,
-    detections_maker,
     host_ids,
-    select_images,
 )
 from boxscore.data.geometry.box_formats import UPRIGHT_FORMATS, BoxFormat, check_box_format
 from boxscore.data.geometry.boxes import sizes
 from boxscore.data.geometry.masks import Masks
-from boxscore.data.image_ids import image_ids_of
+from boxscore.data.image_ids import ImageIds, image_ids_of
 from boxscore.data.preparation import shaped_by
-from boxscore.data.row_buffer import BufferSettings, RowBuffer
-from boxscore.engines.native.compiled_engine import match_buffer
+from boxscore.data.row_buffer import RowBuffer
 from boxscore.pipeline import finish, match
 from boxscore.protocol.fields import check_choice
 from boxscore.protocol.protocol import IouType, Protocol, iou_types_of
@@ -46,36 +42,108 @@ from boxscore.result import storage
 from boxscore.result.distributed import explained, is_first, renumbered, without_copies
 from boxscore.result.result import Result
 from boxscore.result.tally import Tally, joined
-from boxscore.training import stored_shapes
-from boxscore.training.metric import dropped_words
+from boxscore.training import metric, stored_shapes
 
 Images = Sequence[Mapping[str, Any]]
 
 _COCO = Protocol.named("coco")
 
-_TARGET_KEYS = TRUTH_KEYS._replace(defaults={**TRUTH_KEYS.defaults, "area": 0})
-"""As in torchmetrics, an area of 0 stands for the area of the shape."""
+
+class _Matcher(metric.MeanAveragePrecision[Any]):
+    """The metric that reads and matches batches, with torchmetrics' names, areas and treatment of images."""
+
+    _targets = "target"
+    _fills_areas = True
+
+    def __init__(self, *, is_micro: bool, keeps_shapes: bool, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.is_micro, self.keeps_shapes = is_micro, keeps_shapes
+        self.limit: int | None = None
+        """An image with more detections of one class gives a warning."""
+        self.packed = b""
+        """The shapes of the last batch, with `keeps_shapes`."""
+        self._last: tuple[Detections, Truths] | None = None
+
+    @property
+    def _is_watching(self) -> bool:
+        return self.warn and any(watch.is_open for watch in self._watches.values())
+
+    def _look_at(self, detections: Detections, truths: Truths) -> None:
+        for iou_type, watch in self._watches.items():
+            watch.add(shaped_by(detections, iou_type), shaped_by(truths, iou_type))
+
+    def _ids_in(self, targets: Any) -> ImageIds | None:
+        if not self.unique_images:
+            return None
+        try:
+            return in_argument("target", image_ids_of, targets, "for unique_images=True")
+        except InputError:
+            in_argument("target", read_images, targets, self._target_keys)  # errors of invalid targets come first
+            raise
+
+    @property
+    def _target_keys(self) -> Keys:
+        defaults = {} if "keypoints" in self.protocols else {"area": 0}
+        return TRUTH_KEYS._replace(defaults={**TRUTH_KEYS.defaults, **defaults}).of_shapes(tuple(self.protocols))
+
+    def _read_targets(self, targets: Any, images: list[int]) -> Truths:
+        settings: dict[str, Any] = {"box_format": self.box_format} if "boxes" in self._target_keys.all else {}
+        read = partial(build_from_images, Truths, targets, self._target_keys, images, as_numpy=True, **settings)
+        truths: Truths = in_argument("target", read)
+        return truths if "keypoints" in self.protocols else _with_areas(truths)
+
+    def _add_to_buffer(self, *values: Any) -> bool:
+        return not self.is_micro and not self.keeps_shapes and super()._add_to_buffer(*values)
+
+    def _examine(self, buffer: RowBuffer, read: Callable[[], Any]) -> None:
+        super()._examine(buffer, read)
+        if self.limit is not None and buffer.compiled.most_last_detections > self.limit:
+            _warn_of_many(buffer.last()[0], self.limit)
+
+    def _match(self, detections: Detections, truths: Truths, read: Callable[[], Any] | None = None) -> dict[str, Tally]:
+        if self.limit is not None:
+            _warn_of_many(detections, self.limit)
+        tallies = super()._match(detections, truths, read)
+        if self.is_micro:
+            # as in torchmetrics: one label for all, in input order
+            pooled = replace(detections, labels=np.zeros(len(detections), np.int64))
+            pooled_truths = replace(truths, labels=np.zeros(len(truths), np.int64))
+            for each, rules in self.protocols.items():
+                tallies[f"{each} pooled"] = match(pooled, pooled_truths, rules.replace(class_agnostic=True))
+        self._last = (detections, truths) if self.keeps_shapes else None
+        return tallies
+
+    def _store(self, tallies: Mapping[str, Tally], images: list[int], ids: ImageIds | None) -> None:
+        super()._store(tallies, images, ids)
+        self.packed = stored_shapes.pack(*self._last, images) if self._last is not None and images else b""
+
+    def drain(self) -> bytes:
+        """Return the bytes of all tallies, and forget the updates."""
+        with self._lock:
+            self._match_waiting()
+            content = b"".join(storage.to_bytes(joined(parts)) for parts in self._tallies.values() if parts)
+            self.reset()
+            return content
 
 
 class _Tallies(list[torch.Tensor]):
-    """The bytes of tallies, one or more per tensor, and the batches that wait to be matched.
+    """The bytes of tallies, one or more per tensor, and the metric that has the batches since the last.
 
-    The metrics of a collection may share one list, so the waiting batches are stored here and not in the metric.
+    The metrics of a collection may share one list, so that metric is stored here.
     """
 
     def __init__(self, parts: Sequence[torch.Tensor] = ()) -> None:
         super().__init__(parts)
         self.lock = fork_safe_lock()
-        self.buffer: RowBuffer | None = None
-        self.waiting: set[int] = set()
-        """The ids of the images in the buffer; without `unique_images`, numbers from 0 on."""
+        self.matcher: _Matcher | None = None
+        self.settings: dict[str, Any] = {}
 
-    def match_waiting(self, device: torch.device) -> None:
-        """Match the waiting batches, if any."""
+    def drain(self, device: torch.device) -> None:
+        """Append the tallies of the batches since the last, if any."""
         with self.lock:
-            if self.buffer is not None and len(self.buffer):
-                self.append(_as_tensor(storage.to_bytes(match_buffer(self.buffer, num_threads(None))), device))
-            self.waiting.clear()
+            content = b"" if self.matcher is None else self.matcher.drain()
+            if content:
+                self.append(_as_tensor(content, device))
 
     def __reduce__(self) -> Any:
         return _Tallies, ([*self],)
@@ -111,6 +179,7 @@ class MeanAveragePrecision(Metric):
         skip_undefined: Whether to drop undefined numbers from the dict instead of returning -1.
         keep_boxes: Whether to keep all boxes, about 90 bytes each, and masks, about one byte per run, for
             `tm_to_coco`.
+        warn: Whether to warn, once each, about inputs that are likely a mistake.
         invalid: The treatment of a prediction with a NaN, an infinity or a negative size: "drop" drops it, with one
             warning, and `num_invalid` counts it; "error" refuses the batch. Targets must always be valid.
         torchmetrics_thresholds: Whether default thresholds are torchmetrics', which are COCO's rounded to single
@@ -133,9 +202,6 @@ class MeanAveragePrecision(Metric):
         "num_invalid",
         "tallies",
         "_has_keypoints",
-        "_can_buffer",
-        "_keys",
-        "_reading",
     ]
     is_differentiable = False
     higher_is_better = True
@@ -143,7 +209,6 @@ class MeanAveragePrecision(Metric):
     plot_lower_bound = 0.0
     plot_upper_bound = 1.0
     warn_on_many_detections = True
-    warn_on_mistakes = True
     boxes: list[torch.Tensor]
     """Bytes of all boxes and masks, with `keep_boxes` only; see `boxscore.training.stored_shapes`."""
 
@@ -164,6 +229,7 @@ class MeanAveragePrecision(Metric):
         scalars_only: bool = False,
         skip_undefined: bool = False,
         keep_boxes: bool = False,
+        warn: bool = True,
         invalid: Invalid = "drop",
         torchmetrics_thresholds: bool = False,
         **settings: Any,
@@ -175,7 +241,7 @@ class MeanAveragePrecision(Metric):
         check_choice("backend", backend, ("pycocotools", "faster_coco_eval"))  # validated, not used
         flags = {"class_metrics": class_metrics, "extended_summary": extended_summary}
         flags |= {"unique_images": unique_images, "scalars_only": scalars_only}
-        flags |= {"skip_undefined": skip_undefined, "keep_boxes": keep_boxes}
+        flags |= {"skip_undefined": skip_undefined, "keep_boxes": keep_boxes, "warn": warn}
         for name, flag in (flags | {"torchmetrics_thresholds": torchmetrics_thresholds}).items():
             if not isinstance(flag, bool):
                 raise InputError(f"`{name}` must be True or False; got {flag!r}")
@@ -193,9 +259,10 @@ class MeanAveragePrecision(Metric):
         self.class_metrics, self.extended_summary = class_metrics, extended_summary
         self.unique_images, self.scalars_only = unique_images, scalars_only
         self.skip_undefined, self.keep_boxes = skip_undefined, keep_boxes or extended_summary
-        self.invalid = checked_invalid(invalid)
-        self._watch, self._is_diagnosed, self._is_in_forward = Watch(), False, False
-        self._has_told_of_invalid = False
+        self.warn, self.invalid = warn, checked_invalid(invalid)
+        self._watches = {each: Watch() for each in self.iou_type}
+        self._warned: frozenset[str] = frozenset()
+        self._is_diagnosed, self._is_in_forward = False, False
         self.add_state("tallies", default=[], dist_reduce_fx="cat")
         if self.keep_boxes:
             self.add_state("boxes", default=[], dist_reduce_fx="cat")
@@ -228,7 +295,7 @@ class MeanAveragePrecision(Metric):
     def tallies(self) -> list[torch.Tensor]:
         """The state: bytes of tallies, one or more per tensor; one tensor while states are synchronized."""
         if isinstance(self._tallies, _Tallies):
-            self._tallies.match_waiting(self.device)
+            self._tallies.drain(self.device)
         return self._tallies
 
     @tallies.setter
@@ -248,111 +315,25 @@ class MeanAveragePrecision(Metric):
                 raise InputError(f"`{name}` must be a list of dicts, one per image; got {type(images).__name__}")
         if len(preds) != len(target):
             raise InputError(f"`preds` and `target` must have one entry per image; got {len(preds)} and {len(target)}")
-        if not self._add_to_buffer(preds, target):
-            self._add_columns(preds, target)
-
-    @property
-    def _can_buffer(self) -> bool:
-        """Whether a batch only needs to be matched."""
-        return self.iou_type == ("bbox",) and self.average == "macro" and not self.keep_boxes
-
-    def _add_to_buffer(self, preds: Images, target: Images) -> bool:
-        """Copy the rows of a batch, to be matched with others; return whether that was possible."""
-        if not self._can_buffer or not isinstance(self._tallies, _Tallies):
-            return False
-        arrays = collect_arrays(preds, DETECTION_KEYS), collect_arrays(target, _TARGET_KEYS)
-        named = self._ids_of(target) if self.unique_images else []
-        if None in arrays or named is None:
-            return False
-        settings = BufferSettings(self.protocol, self.box_format, None, self.invalid, fills_areas=True)
-        tallies = self._tallies
+        settings: dict[str, Any] = {"protocol": self.protocol, "iou_type": self.iou_type, "box_format": self.box_format}
+        settings |= {"unique_images": self.unique_images, "invalid": self.invalid}
+        settings |= {"is_micro": self.average == "micro", "keeps_shapes": self.keep_boxes}
+        tallies: Any = self._tallies
         with tallies.lock:
-            is_repeated = not tallies.waiting.isdisjoint(named)  # copies of an image are only resolved between tallies
-            if tallies.buffer is None or tallies.buffer.settings != settings or is_repeated:
-                tallies.match_waiting(self.device)
-                tallies.buffer = RowBuffer(settings)
-            buffer, num = tallies.buffer, len(tallies.waiting)
-            ids = named if self.unique_images else list(range(num, num + len(target)))
-            if not buffer.add(*arrays, ids):
-                return False
+            if tallies.settings != settings:
+                tallies.drain(self.device)
+                tallies.matcher, tallies.settings = _Matcher(**settings), settings
+            matcher = tallies.matcher
+            matcher.warn, matcher._warned, matcher._watches = self.warn, self._warned, self._watches
+            matcher.limit = self.max_detection_thresholds[-1] if self.warn_on_many_detections else None
             try:
-                self._tell_of_invalid(buffer.num_last_invalid, preds)
-                limit = self.max_detection_thresholds[-1]
-                if self.warn_on_many_detections and buffer.compiled.most_last_detections > limit:
-                    _warn_of_many(buffer.last()[0], limit)
-                if self.warn_on_mistakes and self._watch.is_open:
-                    self._watch.add(*buffer.last())
-                tallies.waiting.update(ids)
-                if buffer.is_full:
-                    tallies.match_waiting(self.device)
-            except BaseException:
-                buffer.remove_last()
-                tallies.waiting.difference_update(ids)
-                raise
-        return True
-
-    @staticmethod
-    def _ids_of(target: Images) -> list[int] | None:
-        """The ids of a batch's images; None if one is missing, invalid or repeated."""
-        try:
-            ids = image_ids_of(target, "").numbers
-        except InputError:
-            return None
-        return ids if len({*ids}) == len(ids) else None
-
-    def _add_columns(self, preds: Images, target: Images) -> None:
-        """Match a batch through columns: for shapes other than boxes, batches that are kept, and errors to report."""
-        keys, target_keys = self._keys
-        detections: Detections = in_argument(
-            "preds", build_from_images, detections_maker(self.invalid), preds, keys, **self._reading
-        )
-        truths: Truths = in_argument("target", build_from_images, Truths, target, target_keys, **self._reading)
-        truths = truths if self._has_keypoints else _with_areas(truths)
-        ids = list(range(len(target)))
-        if self.unique_images:
-            every = in_argument("target", image_ids_of, target, "for unique_images=True").numbers
-            first = np.sort(np.unique(every, return_index=True)[1]).tolist()
-            detections, truths = select_images(detections, first, every), select_images(truths, first, every)
-            ids = [every[index] for index in first]
-        self._tell_of_invalid(0 if detections.invalid_image is None else detections.invalid_image.size, preds)
-        if self.warn_on_many_detections:
-            _warn_of_many(detections, self.max_detection_thresholds[-1])
-        if self.warn_on_mistakes and self._watch.is_open:
-            self._watch.add(shaped_by(detections, self.iou_type[0]), shaped_by(truths, self.iou_type[0]))
-        content = b""
-        for protocol in self._protocols():
-            content += storage.to_bytes(match(detections, truths, protocol))
-            if self.average == "micro":
-                # as in torchmetrics: one label for all, in input order
-                pooled = replace(detections, label=np.zeros(len(detections), np.int64))
-                pooled_truths = replace(truths, label=np.zeros(len(truths), np.int64))
-                content += storage.to_bytes(match(pooled, pooled_truths, protocol.replace(class_agnostic=True)))
-        self.tallies.append(_as_tensor(content, self.device))
-        if self.keep_boxes and ids:
-            self.boxes.append(_as_tensor(stored_shapes.pack(detections, truths, ids), self.device))
-
-    @property
-    def _keys(self) -> tuple[Keys, Keys]:
-        """The keys of predictions and targets."""
-        both = DETECTION_KEYS, TRUTH_KEYS if self._has_keypoints else _TARGET_KEYS
-        keys, target_keys = (each.of_shapes(self.iou_type) for each in both)
-        return keys, target_keys
-
-    @property
-    def _reading(self) -> dict[str, Any]:
-        """The keyword arguments of `build_from_images`."""
-        has_boxes = "bbox" in self.iou_type or self._has_keypoints
-        return {"is_hosted": True, **({"box_format": self.box_format} if has_boxes else {})}
-
-    def _tell_of_invalid(self, num: int, preds: Images) -> None:
-        """Warn, once, that predictions of a batch were dropped."""
-        if not num or not self.warn_on_mistakes or self._has_told_of_invalid:
-            return
-        self._has_told_of_invalid = True
-        words = dropped_words(
-            num, partial(in_argument, "preds", build_from_images, Detections, preds, self._keys[0], **self._reading)
-        )
-        warnings.warn(f"{words}; `num_invalid` counts all (warn_on_mistakes=False silences this)", stacklevel=5)
+                matcher.update(preds, target)
+            finally:
+                self._warned = matcher._warned
+            if self.keep_boxes:
+                tallies.drain(self.device)  # so that images of each block are numbered from 0
+                if matcher.packed:
+                    self.boxes.append(_as_tensor(matcher.packed, self.device))
 
     @torch.jit.unused  # type: ignore[untyped-decorator]
     def forward(self, *values: Any, **named: Any) -> Any:
@@ -370,7 +351,7 @@ class MeanAveragePrecision(Metric):
         for protocol in self._protocols():
             prefix = "" if len(self.iou_type) == 1 else f"{protocol.iou_type}_"
             per_class = finish(self._joined(protocol, each))
-            if self.warn_on_mistakes and not self._is_diagnosed and not self._is_in_forward and is_first():
+            if self.warn and not self._is_diagnosed and not self._is_in_forward and is_first():
                 self._diagnose(per_class)
             averaged = per_class
             if self.average == "micro":
@@ -406,9 +387,10 @@ class MeanAveragePrecision(Metric):
 
     def _diagnose(self, result: Result) -> None:
         """Warn, once, about likely mistakes behind a result, judging by the boxes of the first batches."""
-        for mistake in self._watch.find_mistakes(result, Remedies(truths="`target`", class_names=None)):
+        remedies = Remedies(truths="`target`", class_names=None)
+        for mistake in self._watches[result.protocol.iou_type].find_mistakes(result, remedies):
             self._is_diagnosed = True
-            warnings.warn(f"{mistake} (warn_on_mistakes=False silences this)", stacklevel=4)
+            warnings.warn(f"{mistake} (warn=False silences this)", stacklevel=metric.caller_level())
 
     def tm_to_coco(self, name: str = "tm_map_input") -> None:
         """Write the images of this process to `<name>_preds.json` and `<name>_target.json`, in COCO's format.
@@ -454,8 +436,9 @@ class MeanAveragePrecision(Metric):
         """As in torchmetrics, but a copy shares no list that `update` changes in place."""
         _ = self.tallies  # matches the waiting batches
         state: dict[str, Any] = super().__getstate__()
-        changed = (name for name in ("_tallies", "boxes", "_watch") if name in state)
-        return state | {name: copy(state[name]) for name in changed}
+        changed = (name for name in ("_tallies", "boxes") if name in state)
+        watches = {each: copy(watch) for each, watch in self._watches.items()}
+        return state | {name: copy(state[name]) for name in changed} | {"_watches": watches}
 
     def _stored_shapes(self) -> stored_shapes.StoredShapes:
         content = _as_bytes(self.boxes, torch.device("cpu")).numpy().tobytes()
@@ -464,7 +447,7 @@ class MeanAveragePrecision(Metric):
     def reset(self) -> None:
         """Forget all updates."""
         if not self._is_in_forward:  # `forward` resets, then restores the state
-            self._watch = Watch()
+            self._watches = {each: Watch() for each in self.iou_type}
         self.tallies = []  # torchmetrics would empty the list in place; wrappers such as `Running` still hold it
         if self.keep_boxes:
             self.boxes = []
@@ -535,8 +518,7 @@ def _protocol(base: Protocol, thresholds: Any, recalls: Any, limits: Any) -> Pro
     try:
         return base.replace(**changes)
     except InputError as error:
-        name, rest = str(error).removeprefix("`").split("`", 1)
-        raise InputError(f"`{names.get(name, name)}`{rest}") from None
+        raise InputError(error.rule, argument=names.get(error.argument or "", error.argument)) from None
 
 
 def _in_single_precision(protocol: Protocol, thresholds: Any, recalls: Any) -> Protocol:
@@ -568,7 +550,7 @@ def _with_areas(truths: Truths) -> Truths:
     if masks is not None:
         own = to_numpy(masks.areas(_COCO))
     else:
-        width, height = sizes(to_numpy(truths.box).astype(np.float64), truths.box_format)
+        width, height = sizes(to_numpy(truths.boxes).astype(np.float64), truths.box_format)
         own = width * height
     return replace(truths, area=convert(np.where(area > 0, area, own), like=truths.geometry.arrays[0]))
 
@@ -577,7 +559,7 @@ def _warn_of_many(detections: Detections, limit: int) -> None:
     """Warn if an image has more detections of one class than `limit`."""
     if len(detections) <= limit:
         return
-    image, label = host_ids(detections.image), host_ids(detections.label)
+    image, label = host_ids(detections.image_ids), host_ids(detections.labels)
     if np.unique(image, return_counts=True)[1].max() <= limit:
         return
     most = np.unique(np.stack([image, label]), axis=1, return_counts=True)[1].max()
@@ -587,7 +569,7 @@ def _warn_of_many(detections: Detections, limit: int) -> None:
             f"Encountered more than {limit} detections in a single image: {most} are of one class, of which the {limit}"
             " with the highest scores count; a larger limit in `max_detection_thresholds` counts more of them"
             " (warn_on_many_detections=False silences this)",
-            stacklevel=5,
+            stacklevel=metric.caller_level(),
         )
 
 

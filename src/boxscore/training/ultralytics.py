@@ -123,7 +123,7 @@ class _CocoValidator:
         if self._file_truths is None:
             truths = self._truths([self._labels[file] for file in files], shapes, images)
         else:
-            truths = take(self._file_truths, np.isin(host_ids(self._file_truths.image), images))
+            truths = take(self._file_truths, np.isin(host_ids(self._file_truths.image_ids), images))
         for metric in self.coco_metrics.values():
             metric.update(detections, truths, image_ids=images)
 
@@ -139,17 +139,17 @@ class _CocoValidator:
         if self._file_truths is not None:
             label = np.array(self.class_map, np.int64)[label]
         return detections_maker(self.invalid)(
-            image=np.array(of_row, np.int64),
-            label=label,
-            score=_joined([_host(each["conf"]) for each in scaled]).round(_SCORE_DIGITS),
+            image_ids=np.array(of_row, np.int64),
+            labels=label,
+            scores=_joined([_host(each["conf"]) for each in scaled]).round(_SCORE_DIGITS),
             **self.shapes_of_preds(scaled),
         )
 
     def _truths(self, labels: Sequence[dict[str, Any]], shapes: Sequence[Any], images: Sequence[int]) -> Truths:
         """The labels of the images of a batch. `shapes` has the height and width of each image."""
         return Truths(
-            image=np.repeat(images, [len(label["cls"]) for label in labels]),
-            label=_joined([label["cls"].reshape(-1) for label in labels]).astype(np.int64),
+            image_ids=np.repeat(images, [len(label["cls"]) for label in labels]),
+            labels=_joined([label["cls"].reshape(-1) for label in labels]).astype(np.int64),
             **self.shapes_of_labels(labels, [(width, height) for height, width in shapes]),
         )
 
@@ -160,13 +160,13 @@ class _CocoValidator:
         parts = [np.hstack([_host(a), _host(b[:, 2:])]) for a, b in zip(corner, box, strict=True)]
         xywh = _joined(parts, 4).round(_BOX_DIGITS)
         # as in COCO: the area of a result is the area of its box, also for masks and poses
-        return {"box": xywh, "box_format": "xywh", "area": xywh[:, 2] * xywh[:, 3]}
+        return {"boxes": xywh, "box_format": "xywh", "area": xywh[:, 2] * xywh[:, 3]}
 
     def shapes_of_labels(self, labels: Sequence[dict[str, Any]], sizes: Sequence[tuple[int, int]]) -> dict[str, Any]:
         """The shapes of labels, as keyword arguments of `Truths`. `sizes` has the width and height of each image."""
         pairs = zip(labels, sizes, strict=True)
         boxes = [label["bboxes"].astype(np.float64) * np.tile(size, 2) for label, size in pairs]
-        return {"box": _joined(boxes, 4), "box_format": "cxcywh"}
+        return {"boxes": _joined(boxes, 4), "box_format": "cxcywh"}
 
     def gather_stats(self) -> None:
         """Gather the statistics of all processes; each process computes COCO's numbers of all images."""
@@ -245,7 +245,7 @@ class SegmentationValidator(_CocoValidator, segment.SegmentationValidator):
     def shapes_of_preds(self, preds: Sequence[dict[str, Any]]) -> dict[str, Any]:
         """The boxes and masks of scaled predictions."""
         masks = [Masks.from_pixels(each["masks"].cpu().numpy()) for each in preds]
-        return super().shapes_of_preds(preds) | {"mask": Masks.concatenate([Masks.from_rle([]), *masks])}
+        return super().shapes_of_preds(preds) | {"masks": Masks.concatenate([Masks.from_rle([]), *masks])}
 
     def shapes_of_labels(self, labels: Sequence[dict[str, Any]], sizes: Sequence[tuple[int, int]]) -> dict[str, Any]:
         """The boxes of labels, and their polygons, drawn into images of the original size."""
@@ -256,7 +256,7 @@ class SegmentationValidator(_CocoValidator, segment.SegmentationValidator):
         ]
         polygons, extents = [[points.reshape(-1)] for points, _ in outlines], [size[::-1] for _, size in outlines]
         mask = Masks.from_polygons(polygons, extents) if outlines else Masks.from_rle([])
-        return super().shapes_of_labels(labels, sizes) | {"mask": mask}
+        return super().shapes_of_labels(labels, sizes) | {"masks": mask}
 
 
 class PoseValidator(_CocoValidator, pose.PoseValidator):
@@ -300,7 +300,7 @@ class OBBValidator(_CocoValidator, obb.OBBValidator):
     def shapes_of_preds(self, preds: Sequence[dict[str, Any]]) -> dict[str, Any]:
         """The corners of scaled predictions."""
         parts = [_host(ops.xywhr2xyxyxyxy(each["bboxes"]).reshape(-1, 8)) for each in preds]
-        return {"box": _joined(parts, 8).round(_BOX_DIGITS), "box_format": "xyxyxyxy"}
+        return {"boxes": _joined(parts, 8).round(_BOX_DIGITS), "box_format": "xyxyxyxy"}
 
     def shapes_of_labels(self, labels: Sequence[dict[str, Any]], sizes: Sequence[tuple[int, int]]) -> dict[str, Any]:
         """The corners of labels."""
@@ -309,7 +309,7 @@ class OBBValidator(_CocoValidator, obb.OBBValidator):
             for label, size in zip(labels, sizes, strict=True)
             for each in label["segments"]
         ]
-        return {"box": _joined(corners, 8), "box_format": "xyxyxyxy"}
+        return {"boxes": _joined(corners, 8), "box_format": "xyxyxyxy"}
 
 
 class _CocoTrainer:

@@ -35,7 +35,7 @@ struct WaitingPoints {
 // A thread's own memory for the curves of one class. L: the limits whose curves are built.
 struct CurveWorkspace {
     bool has_truths = false;            // in any area range
-    std::vector<int32_t> num_plain;     // counted so far at all thresholds of an area range: [L, lanes of area ranges]
+    std::vector<int32_t> num_uniform;   // counted so far at all thresholds of an area range: [L, lanes of area ranges]
     std::vector<CurveState> curves;     // [A, T, L]
     std::vector<double> before;         // counted before the first row, as a float: exact to 2^53; [A, T, L], or empty
     std::vector<BitCounter> hits_counted, hits_true;  // in all cells, by tier: [M, words]

@@ -39,7 +39,7 @@ public:
     CurveWorkspace make_workspace() const {
         CurveWorkspace work;
         const size_t num_curves = width_ * num_thresholds_;
-        work.num_plain.resize(num_limits_ * num_lanes_);
+        work.num_uniform.resize(num_limits_ * num_lanes_);
         work.curves.resize(num_curves);
         if (start_ != nullptr) work.before.resize(num_curves);
         work.hits_counted.resize(num_tiers_ * num_words_);
@@ -106,7 +106,7 @@ private:
         std::fill(work.curves.begin(), work.curves.end(), CurveState{});
         std::fill(work.hits_counted.begin(), work.hits_counted.end(), BitCounter{});
         std::fill(work.hits_true.begin(), work.hits_true.end(), BitCounter{});
-        std::fill(work.num_plain.begin(), work.num_plain.end(), 0);
+        std::fill(work.num_uniform.begin(), work.num_uniform.end(), 0);
         std::fill(work.trapezoids.begin(), work.trapezoids.end(), 0.0);
         for (auto& every : work.every_precision) every.clear();
         for (auto& every : work.every_counted) every.clear();
@@ -162,7 +162,7 @@ private:
     void count_others(const int32_t* between, CurveWorkspace& work) const {
         for (size_t tier = 0; tier < num_tiers_; ++tier) {
             for (size_t i = first_limit_[tier]; i < num_limits_; ++i) {
-                add_lanes(work.num_plain.data() + i * num_lanes_, between + tier * num_lanes_, num_lanes_);
+                add_lanes(work.num_uniform.data() + i * num_lanes_, between + tier * num_lanes_, num_lanes_);
             }
         }
     }
@@ -183,7 +183,7 @@ private:
         bool is_mixed = false;
         for (size_t a = 0; a < num_areas_; ++a) {
             const auto [is_all, is_any] = counted_in(a, is_counted);
-            for (size_t i = first_limit; i < num_limits_; ++i) work.num_plain[i * num_lanes_ + a] += is_all;
+            for (size_t i = first_limit; i < num_limits_; ++i) work.num_uniform[i * num_lanes_ + a] += is_all;
             is_mixed |= is_any != is_all;
         }
         for (size_t a = 0; a < num_areas_ && is_mixed; ++a) {
@@ -215,7 +215,7 @@ private:
         const CellIndex* const cells = cell_index_.data() + word * kBitsPerWord;
         const size_t first_curve = word * kBitsPerWord * num_limits_ + i, stride = num_limits_, width = width_;
         CurveState* const curves = work.curves.data() + first_curve;
-        const int32_t* const num_plain = work.num_plain.data() + i * num_lanes_;
+        const int32_t* const num_uniform = work.num_uniform.data() + i * num_lanes_;
         const double* const before = start_ == nullptr ? nullptr : work.before.data() + first_curve;
         WaitingPoints& waiting = work.waiting;
         int32_t* num_waiting_true = waiting.num_true.data() + waiting.size;
@@ -230,7 +230,7 @@ private:
             const CellIndex at = cells[bit];
             CurveState& curve = curves[bit * stride];
             const uint32_t num_true = ++curve.num_true;
-            double num_counted = num_plain[at.area] + static_cast<int32_t>(curve.num_counted);
+            double num_counted = num_uniform[at.area] + static_cast<int32_t>(curve.num_counted);
             if (before != nullptr) num_counted += before[bit * stride];
             if (num_points_ > 0) {
                 const uint32_t* const num_reached = num_reached_by[at.area].data() + (num_true - fewest[at.area]);

@@ -14,9 +14,9 @@ namespace boxscore {
 template <class Number>
 bool are_finite(const Number* values, size_t size) {
     return per_processor([&]() BOXSCORE_INLINE {
-        bool is_fine = true;
-        for (size_t i = 0; i < size; ++i) is_fine &= std::abs(values[i]) <= std::numeric_limits<Number>::max();
-        return is_fine;
+        bool is_valid = true;
+        for (size_t i = 0; i < size; ++i) is_valid &= std::abs(values[i]) <= std::numeric_limits<Number>::max();
+        return is_valid;
     });
 }
 
@@ -37,7 +37,7 @@ BOXSCORE_INLINE inline bool are_within_bounds(const Number* box, size_t num_boxe
 
 // All coordinates finite, no negative size, no side beyond `largest`.
 template <class Number>
-bool are_boxes_fine(const Number* box, size_t num_boxes, BoxFormat format, double largest) {
+bool are_boxes_valid(const Number* box, size_t num_boxes, BoxFormat format, double largest) {
     return per_processor([&]() BOXSCORE_INLINE {
         return format == BoxFormat::xyxy ? are_within_bounds<true>(box, num_boxes, largest)
                                          : are_within_bounds<false>(box, num_boxes, largest);

@@ -258,7 +258,7 @@ private:
     const char* read_id(const char* value) {
         json::Integer kind;
         const char* const end = json::read_integer(value, id_, kind);
-        has_whole_id_ = kind == json::Integer::fine;
+        has_whole_id_ = kind == json::Integer::valid;
         if (has_whole_id_) return end;
         return json::skip_value(value);
     }

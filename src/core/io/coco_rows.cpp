@@ -70,6 +70,14 @@ void put_box_around(const PolygonColumn& polygons, size_t row, double* box) {
     box[0] = low[0], box[1] = low[1], box[2] = high[0] - low[0], box[3] = high[1] - low[1];
 }
 
+// The masks of all rows: drawn for rows with polygons, else copied. `sizes`: the image size of each row.
+MaskColumn draw_masks(const MaskColumn& masks, const PolygonColumn& polygons, const std::vector<MaskSize>& sizes, const Run& run) {
+    return build_masks<MaskDrawer>(masks.num_masks(), 256, run, [&](size_t row, MaskColumn& part, MaskDrawer& drawer) {
+        if (!polygons.has_polygons(row)) return part.append_row(masks, row);
+        part.push(drawer.draw(polygons, row, sizes[row]), sizes[row]);
+    });
+}
+
 void complete_masks(CocoBoxes& boxes, const CocoImages& images, const Run& run) {
     if (boxes.polygons.num_parts() > 0) {
         const std::vector<MaskSize> sizes = sizes_of_rows(boxes.image, images);
@@ -211,16 +219,6 @@ void complete_detections(CocoBoxes& boxes, const CocoImages& images, const Run& 
     }
 }
 
-MaskColumn draw_masks(const MaskColumn& masks, const PolygonColumn& polygons, const std::vector<MaskSize>& sizes, const Run& run) {
-    return build_masks<MaskDrawer>(masks.num_masks(), 256, run, [&](size_t row, MaskColumn& part, MaskDrawer& drawer) {
-        if (!polygons.has_polygons(row)) return part.append_row(masks, row);
-        if (sizes[row].num_pixels() == 0) {
-            throw MaskError(row, "must have run lengths, or its image `width` and `height`; got polygons in an image without a size");
-        }
-        part.push(drawer.draw(polygons, row, sizes[row]), sizes[row]);
-    });
-}
-
 std::vector<uint8_t> truth_kinds(const CocoBoxes& truths, const ShapeRules& shapes) {
     std::vector<uint8_t> kinds(truths.is_crowd);
     for (uint8_t& kind : kinds) kind = kind != 0 ? shapes.ignored_kind : uint8_t{kRegular};
@@ -253,7 +251,7 @@ bool are_ready(const CocoFile& truths, const CocoFile& detections, const ShapeRu
         for (size_t first = 0; first < boxes.size(); first += kBlock) {
             const size_t num = std::min(boxes.size() - first, kBlock);
             checks.push_back([&, first, num] {
-                if (shapes.has(IouType::bbox) && !are_boxes_fine(boxes.box.data() + 4 * first, num, BoxFormat::xywh, shapes.largest)) return false;
+                if (shapes.has(IouType::bbox) && !are_boxes_valid(boxes.box.data() + 4 * first, num, BoxFormat::xywh, shapes.largest)) return false;
                 if (!boxes.score.empty() && !are_finite(boxes.score.data() + first, num)) return false;
                 const std::vector<int64_t> seen = distinct(boxes.category.data() + first, num);
                 return std::includes(classes.begin(), classes.end(), seen.begin(), seen.end());

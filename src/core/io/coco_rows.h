@@ -26,10 +26,6 @@ void complete_truths(CocoFile& file, const Run& run);
 // MaskError, Interrupted.
 void complete_detections(CocoBoxes& boxes, const CocoImages& images, const Run& run);
 
-// The masks of all rows: drawn for rows with polygons, else copied. `sizes`: the image size of each row; 0 pixels where unknown.
-// Throws MaskError, Interrupted.
-MaskColumn draw_masks(const MaskColumn& masks, const PolygonColumn& polygons, const std::vector<MaskSize>& sizes, const Run& run);
-
 enum class IouType : uint8_t { bbox, segm, boundary, keypoints };
 
 // How the shapes of both files are compared.

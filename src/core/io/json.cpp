@@ -319,7 +319,7 @@ const char* read_any_integer(const char* p, int64_t& value, Integer& kind) {
         is_too_large |= m > static_cast<uint64_t>(INT64_MAX) + is_negative;
     }
     if (*p == '.' || *p == 'e' || *p == 'E') return p;
-    kind = is_too_large ? Integer::too_large : Integer::fine;
+    kind = is_too_large ? Integer::too_large : Integer::valid;
     value = static_cast<int64_t>(is_negative ? 0 - m : m);
     return p;
 }

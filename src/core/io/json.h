@@ -164,14 +164,14 @@ inline const char* read_double(const char* p, double& value) {
     const unsigned num_whole = count_trailing_zeros(others), end = count_trailing_zeros(others & (others - 1));
     const unsigned num_decimals = end - num_whole - 1;
     // No digit may follow a leading 0. '.' is below '0', so `*p > '0'` also rejects a leading point.
-    const bool is_plain = p[num_whole] == '.' && (num_whole == 1 || *p > '0') && num_decimals > 0 && end <= 9 && (p[end] | 0x20) != 'e';
-    if (!is_plain) return read_any_double(p, value);
+    const bool is_short = p[num_whole] == '.' && (num_whole == 1 || *p > '0') && num_decimals > 0 && end <= 9 && (p[end] | 0x20) != 'e';
+    if (!is_short) return read_any_double(p, value);
     const uint64_t whole = (load_word(p) ^ every_byte('0')) << (64 - 8 * num_whole) >> 8 * num_decimals;
     const uint64_t decimals = (load_word(p + num_whole + 1) ^ every_byte('0')) << (64 - 8 * num_decimals);
     value = static_cast<double>(static_cast<int64_t>(join_digits(whole | decimals))) / kPowers[num_decimals];
     return p + end;
 }
-enum class Integer : uint8_t { fine, other, too_large };
+enum class Integer : uint8_t { valid, other, too_large };
 
 // Read any integer; see `read_integer`.
 const char* read_any_integer(const char* p, int64_t& value, Integer& kind);
@@ -181,10 +181,10 @@ const char* read_any_integer(const char* p, int64_t& value, Integer& kind);
 BOXSCORE_INLINE inline const char* read_integer(const char* p, int64_t& value, Integer& kind) {
     const uint64_t word = load_word(p) ^ every_byte('0'), others = mark_non_digits(word);
     const unsigned num_bits = others == 0 ? 0 : count_trailing_zeros(others) - 7;
-    const bool is_plain = num_bits > 0 && ((word & 0xff) != 0 || num_bits == 8) && p[num_bits / 8] != '.' && (p[num_bits / 8] | 0x20) != 'e';
-    if (!is_plain) return read_any_integer(p, value, kind);
+    const bool is_short = num_bits > 0 && ((word & 0xff) != 0 || num_bits == 8) && p[num_bits / 8] != '.' && (p[num_bits / 8] | 0x20) != 'e';
+    if (!is_short) return read_any_integer(p, value, kind);
     value = static_cast<int64_t>(join_digits(word << (64 - num_bits)));
-    kind = Integer::fine;
+    kind = Integer::valid;
     return p + num_bits / 8;
 }
 

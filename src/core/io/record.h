@@ -80,7 +80,7 @@ inline const char* read_wholes(const char* const begin, const Window& window, st
         int64_t value = 0;
         json::Integer kind;
         const char* const end = json::read_integer(p, value, kind);
-        if (kind != json::Integer::fine) refuse(begin, window, key, "must be a list of integers");
+        if (kind != json::Integer::valid) refuse(begin, window, key, "must be a list of integers");
         values.push_back(value);
         p = json::skip_space(end);
         if (*p == ']') return p + 1;
@@ -114,7 +114,7 @@ inline const char* read_flag(const char* p, const Window& window, std::string_vi
     int64_t number = 0;
     json::Integer kind;
     const char* const end = json::read_integer(p, number, kind);
-    if (kind != json::Integer::fine || number < 0 || number > 1) refuse(p, window, key, "must be 0 or 1");
+    if (kind != json::Integer::valid || number < 0 || number > 1) refuse(p, window, key, "must be 0 or 1");
     value = static_cast<uint8_t>(number);
     return end;
 }

@@ -76,12 +76,12 @@ private:
             refuse(begin, window, "segmentation", "must have `size` and `counts`");
         }
         size_ = read_size(size_at, window);
-        if (*counts_ != '"') check_plain(window);
+        if (*counts_ != '"') check_count_list(window);
         return object_end;
     }
 
     void push_runs(MaskColumn& masks, bool is_compared = true) {
-        const RunsError error = *counts_ == '"' ? push_compressed(masks, is_compared) : push_plain(masks, is_compared);
+        const RunsError error = *counts_ == '"' ? push_compressed(masks, is_compared) : push_count_list(masks, is_compared);
         if (error != RunsError::none) throw InvalidRecord{": `counts` of `segmentation` " + rule_of(error, size_)};
     }
 
@@ -119,20 +119,20 @@ private:
     }
 
     // Throw InvalidRecord unless `counts` is a list of integers.
-    void check_plain(const Window& window) const {
+    void check_count_list(const Window& window) const {
         const char* p = counts_;
-        bool is_fine = *p == '[';
-        for (p = json::skip_space(p + 1); is_fine && *p != ']'; p = json::skip_space(p)) {
+        bool is_valid = *p == '[';
+        for (p = json::skip_space(p + 1); is_valid && *p != ']'; p = json::skip_space(p)) {
             if (*p == ',') p = json::skip_space(p + 1);
             int64_t count = 0;
             json::Integer kind;
             p = json::read_integer(p, count, kind);
-            is_fine = kind != json::Integer::other;
+            is_valid = kind != json::Integer::other;
         }
-        if (!is_fine) refuse(counts_, window, "counts", "of `segmentation` must be text or a list of integers");
+        if (!is_valid) refuse(counts_, window, "counts", "of `segmentation` must be text or a list of integers");
     }
 
-    RunsError push_plain(MaskColumn& masks, bool is_compared) {
+    RunsError push_count_list(MaskColumn& masks, bool is_compared) {
         runs_.clear();
         uint64_t num_left = size_.num_pixels();
         const char* p = json::skip_space(counts_ + 1);
@@ -141,7 +141,7 @@ private:
             int64_t count = 0;
             json::Integer kind;
             p = json::skip_space(json::read_integer(p, count, kind));
-            if (kind == json::Integer::fine && count < 0) return RunsError::negative;
+            if (kind == json::Integer::valid && count < 0) return RunsError::negative;
             if (kind == json::Integer::too_large || static_cast<uint64_t>(count) > num_left) return RunsError::beyond;
             num_left -= static_cast<uint64_t>(count);
             runs_.push_back(static_cast<uint32_t>(count));

@@ -14,7 +14,7 @@ struct Decoding {
     const char* const end;
     uint32_t* const differences;
     size_t num = 0;
-    bool is_plain = true;
+    bool is_valid = true;
 
     // Reads one count: any number of characters. The sign is taken without a branch: it is as good as random.
     void read_one() {
@@ -24,7 +24,7 @@ struct Decoding {
             c = *next++ - CountCode::kFirst;
             if (shift < 60) value |= uint64_t{c & 31u} << shift;
         }
-        is_plain &= shift <= 30 && (c & CountCode::kMore) == 0;
+        is_valid &= shift <= 30 && (c & CountCode::kMore) == 0;
         const uint64_t half = uint64_t{1} << (shift < 60 ? shift - 1 : 59);
         differences[num++] = static_cast<uint32_t>((value ^ half) - half);
     }
@@ -117,7 +117,7 @@ DecodedRuns decode_runs(const char* text, size_t num, Runs& runs) {
 #endif
     while (decoding.next < decoding.end) decoding.read_one();
     runs.resize(decoding.num);
-    DecodedRuns decoded{decoding.is_plain};
+    DecodedRuns decoded{decoding.is_valid};
     if (runs.empty()) return decoded;
     // From the fourth on, each is a difference to the one two before.
     decoded.num_off = runs[0];

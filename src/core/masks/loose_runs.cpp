@@ -6,7 +6,7 @@ namespace boxscore {
 
 void decode_loosely(const char* text, size_t size, Runs& runs) {
     const char* const end = std::find(text, text + size, '\0');
-    if (decode_runs(text, static_cast<size_t>(end - text), runs).is_plain) return;
+    if (decode_runs(text, static_cast<size_t>(end - text), runs).is_valid) return;
     runs.clear();
     for (const char* p = text; p < end;) {
         uint64_t value = 0;

@@ -87,12 +87,12 @@ struct CountCode {
 
 // Facts about counts once they are decoded.
 struct DecodedRuns {
-    bool is_plain = true;  // the text does not end within a count, and has none of more than 30 bits
+    bool is_valid = true;  // the text does not end within a count, and has none of more than 30 bits
     uint64_t num_off = 0, num_on = 0;
 
     // Whether they are surely for exactly the pixels of the size. A negative count was taken for one of billions.
     bool are_surely_for(MaskSize size) const {
-        return is_plain && num_off + num_on == size.num_pixels() && num_off + num_on < uint64_t{1} << 31;
+        return is_valid && num_off + num_on == size.num_pixels() && num_off + num_on < uint64_t{1} << 31;
     }
 };
 

@@ -204,7 +204,7 @@ private:
             for (uint32_t i = first; i < end; ++i) {
                 const RankEntry entry = work.entries[i];
                 if (has_limit_ranks_ && work.limit_rank[entry.index()] >= last_limit) break;
-                if (coverage_of(row_at(begin + entry.index())) == kNotLookedFor) continue;
+                if (coverage_of(row_at(begin + entry.index())) == kNotCovered) continue;
                 work.entries[num_kept++] = entry;
             }
             work.end[label] = num_kept;
@@ -389,8 +389,8 @@ private:
         uint64_t any_true = 0;
         for (size_t w = 0; w < num_words_; ++w) any_true |= work.is_true[w];
         if (any_true == 0) {
-            uint64_t plain = 0;
-            bool is_plain = true;
+            uint64_t uniform = 0;
+            bool is_uniform = true;
             for (size_t a = 0; a < num_areas_; ++a) {
                 bool is_all = true, is_any = false;
                 for (size_t w = 0; w < num_words_; ++w) {
@@ -398,10 +398,10 @@ private:
                     is_all &= counted == area;
                     is_any |= counted != 0;
                 }
-                is_plain &= is_any == is_all;
-                plain |= uint64_t{is_any} << (a + 1);
+                is_uniform &= is_any == is_all;
+                uniform |= uint64_t{is_any} << (a + 1);
             }
-            if (is_plain) return plain;
+            if (is_uniform) return uniform;
         }
         for (size_t w = 0; w < num_words_; ++w) {
             work.hit_true.push_back(work.is_true[w]);

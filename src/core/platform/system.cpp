@@ -82,11 +82,11 @@ private:
 double parse_double(const char* begin, const char* end) {
     const std::string text(begin, end);
 #if defined(_WIN32)
-    static const _locale_t plain = _create_locale(LC_ALL, "C");
-    return _strtod_l(text.c_str(), nullptr, plain);
+    static const _locale_t c_locale = _create_locale(LC_ALL, "C");
+    return _strtod_l(text.c_str(), nullptr, c_locale);
 #else
-    static const locale_t plain = newlocale(LC_ALL_MASK, "C", nullptr);
-    return strtod_l(text.c_str(), nullptr, plain);
+    static const locale_t c_locale = newlocale(LC_ALL_MASK, "C", nullptr);
+    return strtod_l(text.c_str(), nullptr, c_locale);
 #endif
 }
 

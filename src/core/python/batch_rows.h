@@ -83,7 +83,7 @@ struct BatchRows {
     // Append the detections of a batch; `ids` are the image ids. Return false if rows must be converted or reported; the caller then
     // removes what was appended by `shrink`.
     bool append_detections(const GivenSide& side, const std::vector<int64_t>& ids, const BatchRules& rules) {
-        const GivenColumn *boxes = side.find("box"), *scores = side.find("score"), *labels = side.find("label");
+        const GivenColumn *boxes = side.find("boxes"), *scores = side.find("scores"), *labels = side.find("labels");
         if (!are_boxes(boxes) || !are_numbers(scores) || !are_numbers(labels)) return false;
         const size_t first = size(), num = side.size();
         const bool is_narrow = scores->dtype == nb::dtype<float>();
@@ -100,7 +100,7 @@ struct BatchRows {
     }
 
     bool append_truths(const GivenSide& side, const std::vector<int64_t>& ids, const BatchRules& rules) {
-        const GivenColumn *boxes = side.find("box"), *labels = side.find("label"), *flags = side.find("ignore"), *areas = side.find("area");
+        const GivenColumn *boxes = side.find("boxes"), *labels = side.find("labels"), *flags = side.find("ignore"), *areas = side.find("area");
         if (!are_boxes(boxes) || !are_numbers(labels) || (flags != nullptr && !are_numbers(flags))) return false;
         const size_t first = num_truths(), num = side.size();
         if (areas != nullptr && !are_numbers(areas)) return false;
@@ -112,7 +112,7 @@ struct BatchRows {
         if (!is_appended) return false;
         const auto is_valid_area = [](double each) { return each >= 0 && each <= std::numeric_limits<double>::max(); };
         const bool is_valid = std::all_of(area.begin() + (areas != nullptr ? first : 0), area.end(), is_valid_area) &&
-                              are_boxes_fine(truth_box.data() + 4 * first, num, rules.box_format, rules.largest_side) &&
+                              are_boxes_valid(truth_box.data() + 4 * first, num, rules.box_format, rules.largest_side) &&
                               are_labels_valid(truth_label.data() + first, num, rules);
         if (is_valid && areas != nullptr && rules.fills_areas) fill_areas(first, rules.box_format);
         return is_valid;
@@ -136,7 +136,7 @@ private:
 
     bool are_detections_valid(size_t first, size_t num, const BatchRules& rules) const {
         return (narrow_score.empty() ? are_finite(score.data() + first, num) : are_finite(narrow_score.data() + first, num)) &&
-               are_boxes_fine(box.data() + 4 * first, num, rules.box_format, rules.largest_side);
+               are_boxes_valid(box.data() + 4 * first, num, rules.box_format, rules.largest_side);
     }
 
     // Drop the invalid detections from row `first` on.

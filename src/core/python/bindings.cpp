@@ -98,9 +98,9 @@ bool are_finite_values(const Input& values) {
     return with_reals(values, [&](const auto* data) { return are_finite(data, values.size()); });
 }
 
-bool are_fine_boxes(const Input& box, BoxFormat format, double largest) {
+bool are_valid_boxes(const Input& box, BoxFormat format, double largest) {
     const Unlocked unlocked;
-    return with_reals(box, [&](const auto* data) { return are_boxes_fine(data, box.size() / 4, format, largest); });
+    return with_reals(box, [&](const auto* data) { return are_boxes_valid(data, box.size() / 4, format, largest); });
 }
 
 }  // namespace
@@ -143,7 +143,7 @@ NB_MODULE(_compiled, module) {
         .def_rw("epsilon", &Rules::epsilon);
     module.attr("NO_LIMIT") = kNoLimit;
     module.def("are_finite", &are_finite_values, "values"_a);
-    module.def("are_boxes_fine", &are_fine_boxes, "box"_a, "box_format"_a, "largest"_a);
+    module.def("are_boxes_valid", &are_valid_boxes, "box"_a, "box_format"_a, "largest"_a);
     module.def("distinct", &distinct_ids, "ids"_a);
     module.def("find", &find_ids, "ids"_a, "table"_a);
     module.def("count", &count_ids, "ids"_a, "table"_a);

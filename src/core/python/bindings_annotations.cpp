@@ -33,7 +33,7 @@ const Keys& keys() {
 
 bool read_number_of(const nb::object& annotation, const nb::object& key, double& number) {
     const nb::object value = find_value(annotation, key);
-    return value.is_valid() && read_plain_number(value, number);
+    return value.is_valid() && read_python_number(value, number);
 }
 
 bool read_flag_of(const nb::object& annotation, const nb::object& key, uint8_t& flag) {
@@ -46,7 +46,7 @@ bool read_box(const nb::object& annotation, std::vector<double>& boxes) {
     if (!box.is_valid() || !PyList_CheckExact(box.ptr()) || PyList_Size(box.ptr()) != 4) return false;
     for (Py_ssize_t i = 0; i < 4; ++i) {
         double number;
-        if (!read_plain_number(PyList_GetItem(box.ptr(), i), number)) return false;
+        if (!read_python_number(PyList_GetItem(box.ptr(), i), number)) return false;
         boxes.push_back(number);
     }
     return true;
@@ -147,7 +147,7 @@ nb::object match_annotations(nb::handle detections, nb::handle truths, nb::handl
     Annotations detection_dicts, truth_dicts;
     double area_low, area_high;
     if (rules.size() != 4 || out.size() != 4) throw nb::type_error("`rules` and `out` must have 4 items");
-    if (!read_plain_number(rules[1].ptr(), area_low) || !read_plain_number(rules[2].ptr(), area_high)) return nb::none();
+    if (!read_python_number(rules[1].ptr(), area_low) || !read_python_number(rules[2].ptr(), area_high)) return nb::none();
     if (!read_annotations(truths, truth_dicts)) return nb::none();
     if (!read_detections(detections, nb::cast<size_t>(rules[3]), detection_dicts)) return nb::none();
     const size_t D = detection_dicts.size(), G = truth_dicts.size();

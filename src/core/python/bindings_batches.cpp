@@ -185,7 +185,7 @@ private:
         for (size_t c = 0; c < columns_.size(); ++c) {
             if (!readers[c].read(columns_[c].values[0], views[c], side.owners) || views[c].num_axes < 2) return false;
             views[c].data = static_cast<const uint8_t*>(compact_block(views[c], side));
-            if (columns_[c].name == "label") labels = &views[c];
+            if (columns_[c].name == "labels") labels = &views[c];
             if (columns_[c].name == "discarded") discarded = &views[c];
         }
         if (labels == nullptr || labels->num_axes != 2) return false;
@@ -334,13 +334,13 @@ public:
         const size_t num = rows_.size() - std::min(num_before_, rows_.size());
         const size_t num_truth_rows = rows_.num_truths() - std::min(num_truths_before_, rows_.num_truths());
         nb::dict detections, truths;
-        detections["image"] = last_of(rows_.image, num, {num});
-        detections["label"] = last_of(rows_.label, num, {num});
-        detections["score"] = rows_.narrow_score.empty() ? last_of(rows_.score, num, {num}) : last_of(rows_.narrow_score, num, {num});
-        detections["box"] = last_of(rows_.box, 4 * num, {num, 4});
-        truths["image"] = last_of(rows_.truth_image, num_truth_rows, {num_truth_rows});
-        truths["label"] = last_of(rows_.truth_label, num_truth_rows, {num_truth_rows});
-        truths["box"] = last_of(rows_.truth_box, 4 * num_truth_rows, {num_truth_rows, 4});
+        detections["image_ids"] = last_of(rows_.image, num, {num});
+        detections["labels"] = last_of(rows_.label, num, {num});
+        detections["scores"] = rows_.narrow_score.empty() ? last_of(rows_.score, num, {num}) : last_of(rows_.narrow_score, num, {num});
+        detections["boxes"] = last_of(rows_.box, 4 * num, {num, 4});
+        truths["image_ids"] = last_of(rows_.truth_image, num_truth_rows, {num_truth_rows});
+        truths["labels"] = last_of(rows_.truth_label, num_truth_rows, {num_truth_rows});
+        truths["boxes"] = last_of(rows_.truth_box, 4 * num_truth_rows, {num_truth_rows, 4});
         return nb::make_tuple(detections, truths);
     }
 

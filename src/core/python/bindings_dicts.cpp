@@ -57,8 +57,8 @@ void prefetch_item(nb::handle list, Py_ssize_t i, Py_ssize_t size) {
 // Columns of the requested keys; all others are empty.
 struct DictColumns {
     nb::object image, category, id, is_crowd, area, box, score, num_keypoints, keypoints;
-    bool has_plain_ids;     // whether all ids are ints: no bools, no NumPy integers
-    bool has_plain_scores;  // whether all scores are floats
+    bool has_int_ids;       // whether all ids are ints: no bools, no NumPy integers
+    bool has_float_scores;  // whether all scores are floats
 };
 
 class DictReader {
@@ -97,8 +97,8 @@ public:
                 array_of(score_),
                 array_of(num_keypoints_),
                 array_of(keypoints_, std::max<size_t>(num_numbers_, 3)),
-                has_plain_ids_,
-                has_plain_scores_};
+                has_int_ids_,
+                has_float_scores_};
     }
 
 private:
@@ -152,7 +152,7 @@ private:
             case DictKey::bbox: return !PyTuple_CheckExact(value.ptr()) && append_numbers(value, 4, box_);  // as in COCO: lists and arrays
             case DictKey::score:
                 if (!PyFloat_CheckExact(value.ptr())) {
-                    has_plain_scores_ = false;
+                    has_float_scores_ = false;
                     // as in COCO: whether bools can be sorted depends on the other scores, and NumPy's integers may overflow when negated
                     if (!PyLong_CheckExact(value.ptr()) && !numpy_types().is_floating(value)) return false;
                 }
@@ -164,7 +164,7 @@ private:
 
     bool push_whole(nb::handle value, std::vector<int64_t>& column) {
         column.push_back(0);
-        return read_whole(value, column.back(), has_plain_ids_);
+        return read_whole(value, column.back(), has_int_ids_);
     }
 
     static bool push_number(nb::handle value, std::vector<double>& column) {
@@ -183,7 +183,7 @@ private:
     }
 
     std::array<bool, kNumDictKeys> is_wanted_{};
-    bool skips_crowds_, has_plain_ids_ = true, has_plain_scores_ = true;
+    bool skips_crowds_, has_int_ids_ = true, has_float_scores_ = true;
     size_t num_rows_ = 0, num_expected_ = 0, num_numbers_ = 0;
     std::vector<int64_t> image_, category_, id_;
     std::vector<uint8_t> is_crowd_;
@@ -225,8 +225,8 @@ nb::object checked(PyObject* owned) {
     return nb::steal(owned);
 }
 
-void check(bool is_fine) {
-    if (!is_fine) throw nb::python_error();
+void check(bool is_valid) {
+    if (!is_valid) throw nb::python_error();
 }
 
 // left + right and left * right, as in Python.
@@ -286,13 +286,15 @@ nb::object outline_of(const nb::object& x, const nb::object& y, const nb::object
 // Least number of results to promote; the collector traverses fewer quickly.
 constexpr size_t kManyResults = 10'000;
 
-// Gives results an outline, an area, an id and `iscrowd` = 0. Equivalent to this Python code, errors included:
+// Gives results an outline, an area, an id and, if `has_crowds`, `iscrowd` = 0. Equivalent to this Python code, errors included:
 //
 //     x, y, width, height = ann["bbox"][0], …
 //     if "segmentation" not in ann: ann["segmentation"] = [[x, y, x, y + height, x + width, y + height, x + width, y]]
 //     ann["area"], ann["id"], ann["iscrowd"] = width * height, number, 0
 class BoxCompleter {
 public:
+    explicit BoxCompleter(bool has_crowds) : has_crowds_(has_crowds) {}
+
     // Complete the dicts of a list. Return whether they are distinct objects.
     bool complete(nb::handle annotations) {
         PyObject* const list = annotations.ptr();
@@ -303,7 +305,7 @@ public:
             const bool was_complete = complete_shape(annotation);
             are_distinct &= !was_complete || !is_repeated(annotations, annotation, i);
             set(annotation, DictKey::id, checked(PyLong_FromSsize_t(i + 1)));
-            set(annotation, DictKey::iscrowd, index_[0]);
+            if (has_crowds_) set(annotation, DictKey::iscrowd, index_[0]);
         }
         return are_distinct;
     }
@@ -331,12 +333,13 @@ private:
         return found == 1;
     }
 
+    bool has_crowds_;
     std::array<nb::object, 4> index_{nb::int_(0), nb::int_(1), nb::int_(2), nb::int_(3)};
 };
 
-bool complete_boxes(const nb::list& annotations) {
+bool complete_boxes(const nb::list& annotations, bool has_crowds) {
     const WithoutCollector without_collector;
-    const bool are_distinct = BoxCompleter().complete(annotations);
+    const bool are_distinct = BoxCompleter(has_crowds).complete(annotations);
     if (annotations.size() >= kManyResults) promote_objects();
     return are_distinct;
 }
@@ -348,7 +351,7 @@ bool read_coordinates(const nb::object& list, Py_ssize_t first, double* point) {
     const Py_ssize_t size = PyList_Size(list.ptr());
     for (Py_ssize_t i = first; i < size; i += 3, point += 2) {
         const nb::handle value = PyList_GetItem(list.ptr(), i);
-        if (!read_plain_number(value, *point) || std::isnan(*point)) return false;
+        if (!read_python_number(value, *point) || std::isnan(*point)) return false;
         has_float |= PyFloat_Check(value.ptr()) != 0;
     }
     return has_float;
@@ -421,10 +424,10 @@ void bind_dicts(nb::module_& module) {
         .def_ro("score", &DictColumns::score)
         .def_ro("num_keypoints", &DictColumns::num_keypoints)
         .def_ro("keypoints", &DictColumns::keypoints)
-        .def_ro("has_plain_ids", &DictColumns::has_plain_ids)
-        .def_ro("has_plain_scores", &DictColumns::has_plain_scores);
+        .def_ro("has_int_ids", &DictColumns::has_int_ids)
+        .def_ro("has_float_scores", &DictColumns::has_float_scores);
     module.def("read_dicts", &read_dicts, "annotations"_a, "keys"_a, "skips_crowds"_a);
-    module.def("complete_boxes", &complete_boxes, "annotations"_a);
+    module.def("complete_boxes", &complete_boxes, "annotations"_a, "has_crowds"_a = true);
     module.def("boxes_around_keypoints", &boxes_around_keypoints, "annotations"_a);
     module.def("complete_keypoints", &complete_keypoints, "annotations"_a, "numbers"_a, "measure"_a);
 }

@@ -114,29 +114,8 @@ public:
     // Masks as read or drawn; rows with polygons that are not drawn have no pixels.
     Masks masks() const { return Masks(std::shared_ptr<const MaskColumn>(file_, &file_->boxes.masks)); }
 
-    // Masks with polygons drawn. `sizes`: height and width of the image of each row; 0 where unknown.
-    Masks draw(const Input& sizes, size_t num_threads) const {
-        if (!has_polygons()) return masks();
-        const std::vector<MaskSize> known = sizes_of(sizes, file_->boxes.size());
-        MaskColumn drawn;
-        run_without_lock(polygons().num_parts() * 64, num_threads,
-                         [&](const Run& run) { drawn = draw_masks(file_->boxes.masks, polygons(), known, run); });
-        return Masks(std::move(drawn));
-    }
-
 private:
     const PolygonColumn& polygons() const { return file_->boxes.polygons; }
-
-    static std::vector<MaskSize> sizes_of(const Input& sizes, size_t num_rows) {
-        const int64_t* sides = typed<int64_t>(sizes, num_rows * 2, "sizes");
-        std::vector<MaskSize> known(num_rows);
-        for (size_t row = 0; row < num_rows; ++row) {
-            const auto height = static_cast<double>(sides[2 * row]), width = static_cast<double>(sides[2 * row + 1]);
-            if (const char* const rule = broken_rule(height, width)) throw MaskError(row, rule);
-            known[row] = {static_cast<uint32_t>(height), static_cast<uint32_t>(width)};
-        }
-        return known;
-    }
 
     FileRef file_;
 };
@@ -206,9 +185,11 @@ ImagesObject images_of(const FileRef& file) {
 // Python class of a file. Makes NumPy arrays of its columns only when Python reads them.
 class FileObject {
 public:
-    explicit FileObject(CocoFile&& file) : file_(std::make_shared<CocoFile>(std::move(file))) {}
+    explicit FileObject(CocoFile&& file, std::string head = {})
+        : file_(std::make_shared<CocoFile>(std::move(file))), head_(std::move(head)) {}
 
     const FileRef& file() const { return file_; }
+    nb::bytes head() const { return nb::bytes(head_.data(), head_.size()); }
     const BoxesObject& boxes() {
         if (!boxes_) boxes_ = boxes_of(file_);
         return *boxes_;
@@ -223,7 +204,7 @@ public:
         return CategoriesObject{array_of(file_, categories.id), list_of(categories.name), list_of(categories.frequency)};
     }
 
-    // Complete the rows; see io/coco_rows.h. `truths`: the file with the images of the detections; null: this file.
+    // Complete the rows, once; see io/coco_rows.h. `truths`: the file with the images of the detections; null: this file.
     void complete_truths(size_t num_threads) {
         complete(num_threads, [this](const Run& run) { boxscore::complete_truths(*file_, run); });
     }
@@ -234,11 +215,15 @@ public:
 
 private:
     void complete(size_t num_threads, const std::function<void(const Run&)>& compute) {
+        if (is_complete_) return;
         run_without_lock(file_->boxes.polygons.num_parts() * 64, num_threads, compute);
         if (boxes_) *boxes_ = boxes_of(file_);
+        is_complete_ = true;
     }
 
     FileRef file_;
+    std::string head_;
+    bool is_complete_ = false;
     std::optional<BoxesObject> boxes_;
     std::optional<ImagesObject> images_;
 };
@@ -270,6 +255,9 @@ nb::typed<nb::dict, int, nb::str> class_names_of(const FileObject& object) {
     return names;
 }
 
+// Number of first bytes of a file that are kept, by which its format is recognised.
+constexpr size_t kHeadSize = size_t{1} << 16;
+
 CocoFile read_unlocked(const Source& source, size_t num_threads, CocoShapes shapes, const Pairs& compared, CocoScore score,
                        bool keeps_third, size_t chunk_size) {
     std::optional<PairFilter> filter;
@@ -295,7 +283,9 @@ FileObject read_coco_file(const nb::bytes& path, size_t num_threads, size_t chun
             const Unlocked unlocked;
             source = open_source(name);
         }
-        return FileObject(read_unlocked(*source, num_threads, shapes, compared, score, keeps_third, chunk_size));
+        std::string head(kHeadSize, '\0');
+        head.resize(source->read(0, head.data(), head.size()));
+        return FileObject(read_unlocked(*source, num_threads, shapes, compared, score, keeps_third, chunk_size), std::move(head));
     } catch (const std::system_error& error) {
         raise(error);
     }
@@ -396,8 +386,7 @@ void bind_files(nb::module_& module) {
         .def_prop_ro("has_short_polygons", &SegmentationsObject::has_short_polygons)
         .def_prop_ro("is_drawn", &SegmentationsObject::is_drawn)
         .def_prop_ro("masks", &SegmentationsObject::masks)
-        .def("polygons", &SegmentationsObject::polygon_arrays)
-        .def("draw", &SegmentationsObject::draw, "sizes"_a, "num_threads"_a);
+        .def("polygons", &SegmentationsObject::polygon_arrays);
     nb::class_<KeypointsObject>(module, "CocoKeypoints")
         .def_ro("point", &KeypointsObject::point)
         .def_ro("third", &KeypointsObject::third)
@@ -436,6 +425,7 @@ void bind_files(nb::module_& module) {
     nb::class_<FileObject>(module, "CocoFile")
         .def_prop_ro("is_dataset", [](const FileObject& self) { return self.file()->is_dataset; })
         .def_prop_ro("has_annotations", [](const FileObject& self) { return self.file()->has_annotations; })
+        .def("head", &FileObject::head)
         .def_prop_ro("boxes", &FileObject::boxes)
         .def_prop_ro("images", &FileObject::images)
         .def_prop_ro("categories", &FileObject::categories)
@@ -458,6 +448,7 @@ void bind_files(nb::module_& module) {
                 new (self) ShapeRules{std::move(iou_types), largest, is_inclusive, ignored_kind, boundary_ratio, std::move(sigmas)};
             },
             "iou_types"_a, "largest"_a, "is_inclusive"_a, "ignored_kind"_a, "boundary_ratio"_a, "sigmas"_a);
+    module.attr("HEAD_SIZE") = kHeadSize;
     module.def("read_coco_file", &read_coco_file, "path"_a, "num_threads"_a, "chunk_size"_a = kCocoChunk,
                "shapes"_a = CocoShapes::boxes, "compared"_a = nb::none(), "score"_a = CocoScore::score, "keeps_third"_a = true);
     module.def("read_coco_bytes", &read_coco_bytes, "content"_a, "num_threads"_a, "chunk_size"_a = kCocoChunk,

@@ -23,9 +23,9 @@ namespace {
 
 std::vector<int64_t> starts_of(const Input& starts, size_t num_rows, const char* name) {
     std::vector<int64_t> values = copy_of<int64_t>(starts, starts.size(), name);
-    bool is_fine = starts.size() > 0 && values[0] == 0 && values[starts.size() - 1] == static_cast<int64_t>(num_rows);
-    for (size_t n = 1; n < starts.size(); ++n) is_fine &= values[n - 1] <= values[n];
-    if (!is_fine) throw std::invalid_argument(std::string(name) + ": must ascend from 0 to the number of rows");
+    bool is_valid = starts.size() > 0 && values[0] == 0 && values[starts.size() - 1] == static_cast<int64_t>(num_rows);
+    for (size_t n = 1; n < starts.size(); ++n) is_valid &= values[n - 1] <= values[n];
+    if (!is_valid) throw std::invalid_argument(std::string(name) + ": must ascend from 0 to the number of rows");
     return values;
 }
 

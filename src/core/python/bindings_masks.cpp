@@ -48,12 +48,12 @@ MaskSize checked_size(size_t row, double height, double width) {
 MaskSize read_size(nb::handle object, size_t row) {
     double sides[2];
     const nb::object sequence = nb::steal(PySequence_Tuple(object.ptr()));
-    bool is_fine = sequence.is_valid() && PyTuple_Size(sequence.ptr()) == 2;
-    for (int i = 0; i < 2 && is_fine; ++i) {
+    bool is_valid = sequence.is_valid() && PyTuple_Size(sequence.ptr()) == 2;
+    for (int i = 0; i < 2 && is_valid; ++i) {
         sides[i] = PyFloat_AsDouble(PyTuple_GetItem(sequence.ptr(), i));
-        is_fine = PyErr_Occurred() == nullptr;
+        is_valid = PyErr_Occurred() == nullptr;
     }
-    if (!is_fine) {
+    if (!is_valid) {
         PyErr_Clear();
         throw MaskError(row, "must have a `size` of two whole numbers, height and width");
     }
@@ -133,11 +133,11 @@ private:
             item.text = counts;
             item.characters = characters_of(counts, item.num_characters);
         } else {
-            read_plain_counts(counts, item, row);
+            read_count_list(counts, item, row);
         }
     }
 
-    static void read_plain_counts(const nb::object& counts, Item& item, size_t row) {
+    static void read_count_list(const nb::object& counts, Item& item, size_t row) {
         const Items items = items_of(counts, row, "must have `counts` as text, bytes or a list of integers");
         uint64_t num_left = item.size.num_pixels();
         for (Py_ssize_t i = 0; i < items.size(); ++i) {
@@ -223,9 +223,9 @@ Masks from_objects(const nb::list& objects, const std::optional<Input>& sizes, s
 Masks from_polygons(const Input& points, const Input& part_start, const Input& mask_start, const Input& sizes, size_t num_threads) {
     const auto starts = [](const Input& array, size_t end, const char* name) {
         const std::vector<int64_t> values = copy_of<int64_t>(array, array.size(), name);
-        bool is_fine = !values.empty() && values[0] == 0 && values.back() == static_cast<int64_t>(end);
-        for (size_t i = 1; i < values.size(); ++i) is_fine &= values[i - 1] <= values[i];
-        if (!is_fine) throw std::invalid_argument(std::string(name) + ": must ascend from 0 to the end");
+        bool is_valid = !values.empty() && values[0] == 0 && values.back() == static_cast<int64_t>(end);
+        for (size_t i = 1; i < values.size(); ++i) is_valid &= values[i - 1] <= values[i];
+        if (!is_valid) throw std::invalid_argument(std::string(name) + ": must ascend from 0 to the end");
         return std::vector<size_t>(values.begin(), values.end());
     };
     PolygonColumn polygons;
@@ -279,9 +279,9 @@ Masks from_pixels(const std::vector<Input>& arrays, size_t num_threads) {
 Masks from_arrays(const Input& counts, const Input& start, const Input& sizes, size_t num_threads) {
     const std::vector<int64_t> starts = copy_of<int64_t>(start, start.size(), "start");
     const auto* text = reinterpret_cast<const char*>(typed<uint8_t>(counts, counts.size(), "counts"));
-    bool is_fine = !starts.empty() && starts[0] == 0 && starts.back() == static_cast<int64_t>(counts.size());
-    for (size_t i = 1; i < starts.size(); ++i) is_fine &= starts[i - 1] <= starts[i];
-    if (!is_fine) throw std::invalid_argument("start: must ascend from 0 to the number of characters");
+    bool is_valid = !starts.empty() && starts[0] == 0 && starts.back() == static_cast<int64_t>(counts.size());
+    for (size_t i = 1; i < starts.size(); ++i) is_valid &= starts[i - 1] <= starts[i];
+    if (!is_valid) throw std::invalid_argument("start: must ascend from 0 to the number of characters");
     const std::vector<MaskSize> size = read_sizes(sizes, starts.size() - 1);
     MaskColumn column;
     run_without_lock(size.size() * kRowsPerMask, num_threads, [&](const Run& run) {

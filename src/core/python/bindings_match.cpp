@@ -63,9 +63,9 @@ public:
         start_ = copy_of<int64_t>(*start, size() + 1, "start");
         truth_ = copy_of<int32_t>(*truth, truth->size(), "truth");
         similarity_ = copy_of<double>(*similarity, truth_.size(), "similarity");
-        bool is_fine = start_[0] == 0 && start_.back() == static_cast<int64_t>(truth_.size());
-        for (size_t d = 0; d < size(); ++d) is_fine &= start_[d] <= start_[d + 1];
-        if (!is_fine) throw std::invalid_argument("start: must ascend from 0 to the number of candidates");
+        bool is_valid = start_[0] == 0 && start_.back() == static_cast<int64_t>(truth_.size());
+        for (size_t d = 0; d < size(); ++d) is_valid &= start_[d] <= start_[d + 1];
+        if (!is_valid) throw std::invalid_argument("start: must ascend from 0 to the number of candidates");
     }
 
     size_t size() const override { return area_.size(); }

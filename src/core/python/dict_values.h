@@ -28,7 +28,7 @@ inline nb::object find_value(nb::handle dict, const nb::object& key) {
 }
 
 // Read a float, or an integer that a double holds exactly.
-inline bool read_plain_number(nb::handle value, double& number) {
+inline bool read_python_number(nb::handle value, double& number) {
     if (PyFloat_Check(value.ptr())) {
         number = PyFloat_AsDouble(value.ptr());
         return true;
@@ -103,9 +103,9 @@ inline const NumpyTypes& numpy_types() {
     return *types;
 }
 
-// Read a number as `read_plain_number` does, or a bool, or a NumPy float or integer.
+// Read a number as `read_python_number` does, or a bool, or a NumPy float or integer.
 inline bool read_number(nb::handle value, double& number) {
-    if (read_plain_number(value, number)) return true;
+    if (read_python_number(value, number)) return true;
     if (PyBool_Check(value.ptr())) {
         number = value.ptr() == Py_True ? 1 : 0;
         return true;
@@ -117,11 +117,11 @@ inline bool read_number(nb::handle value, double& number) {
     return false;
 }
 
-// Read an int, a bool or a NumPy integer, which are equal as keys of dicts. Sets `is_plain` to false unless it is an int.
-inline bool read_whole(nb::handle value, int64_t& whole, bool& is_plain) {
+// Read an int, a bool or a NumPy integer, which are equal as keys of dicts. Sets `is_int` to false unless it is an int.
+inline bool read_whole(nb::handle value, int64_t& whole, bool& is_int) {
     nb::object as_int;
     if (!PyLong_CheckExact(value.ptr())) {
-        is_plain = false;
+        is_int = false;
         if (!PyBool_Check(value.ptr()) && !numpy_types().is_integer(value)) return false;
         as_int = nb::steal(PyNumber_Index(value.ptr()));
         if (!as_int.is_valid()) {
@@ -138,8 +138,8 @@ inline bool read_whole(nb::handle value, int64_t& whole, bool& is_plain) {
 // Read a flag as pycocotools does: an integer from 0 to 255, or a bool.
 inline bool read_flag(nb::handle value, uint8_t& flag) {
     int64_t whole = 0;
-    bool is_plain = true;
-    if (!read_whole(value, whole, is_plain) || whole < 0 || whole > 255) return false;
+    bool is_int = true;
+    if (!read_whole(value, whole, is_int) || whole < 0 || whole > 255) return false;
     flag = whole != 0;
     return true;
 }

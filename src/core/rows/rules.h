@@ -18,7 +18,7 @@ enum TruthKind : uint8_t { kRegular, kDifficult, kCrowd, kGroup };
 inline bool is_relative(uint8_t kind) { return kind >= kCrowd; }
 
 // Coverage of a detection's class in its image.
-enum Coverage : uint8_t { kExhaustive, kNotExhaustive, kNotLookedFor };
+enum Coverage : uint8_t { kExhaustive, kNotExhaustive, kNotCovered };
 
 enum class ApRule : uint8_t {
     recall_points,

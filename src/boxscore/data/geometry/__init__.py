@@ -5,13 +5,17 @@ with a number between 0 and 1.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, NamedTuple, Self, TypeAlias
+from typing import Protocol as Interface
 
 import numpy as np
 from numpy.typing import NDArray
 
+from boxscore._support.exceptions import InputError
 from boxscore.arrays import Array, constant, contiguous, convert, gather, to_numpy
+from boxscore.data.geometry.box_formats import BoxFormat
 from boxscore.protocol.protocol import Area, Protocol
 
 Similarity: TypeAlias = Callable[..., float]
@@ -22,6 +26,10 @@ PairwiseSimilarity: TypeAlias = Callable[[tuple[Array, ...], tuple[Array, ...], 
 
 RowGatherer: TypeAlias = Callable[[Any], tuple[Array, ...]]
 """`Geometry.gatherer`: rows of a mini-batch, (N, D) in host memory, to columns, (N, D, ...)."""
+
+
+RowShape: TypeAlias = tuple[int | None, ...]
+"""The shape of one row; None: any size, the same for all rows."""
 
 
 class Sketch(NamedTuple):
@@ -37,6 +45,88 @@ class Sketch(NamedTuple):
     """Whether the outlines enclose exactly the shape, so that it may be filled."""
 
 
+class TableColumns(Interface):
+    """The columns of a table of any format, such as CSV, NumPy's .npz or Arrow."""
+
+    @property
+    def columns(self) -> Mapping[str, Any]:
+        """Columns by name: arrays, or lists of cells, which may be text."""
+
+    def floats(self, name: str) -> NDArray[np.float64]:
+        """Read a column with one number per row."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ShapeRows(ABC):
+    """The shapes of a file's rows: validated only when they become a geometry, so that checks see invalid ones."""
+
+    has_boxes: bool = field(default=True, kw_only=True)
+    """Whether the file has boxes for all of these rows, too."""
+
+    @abstractmethod
+    def take(self, rows: Any) -> Self:
+        """Select rows by index or by flag."""
+
+    @abstractmethod
+    def scaled(self, scale: NDArray[np.float64]) -> Self:
+        """Convert fractions to pixels. `scale`: width and height of each row's image. Shape (R, 2)."""
+
+    @abstractmethod
+    def outer_boxes(self, *, is_truth: bool) -> NDArray[np.float64]:
+        """The upright boxes around the shapes, for files without boxes: left, top, right, bottom. Shape (R, 4)."""
+
+    @abstractmethod
+    def to_geometry(
+        self,
+        *,
+        is_truth: bool,
+        box: NDArray[np.float64],
+        box_format: BoxFormat,
+        area: NDArray[np.float64] | None,
+    ) -> "Geometry":
+        """Build the shapes of detections or truths that have these boxes and areas; raise `RowError` for invalid ones.
+
+        Args:
+            is_truth: Whether the rows are truths.
+            box: The upright boxes of the rows; without `has_boxes`, the boxes around the shapes. Shape (R, 4).
+            box_format: The format of `box`.
+            area: The areas of the rows, if the file has them. Shape (R,).
+        """
+
+    def detection_areas(
+        self,
+        area: NDArray[np.float64] | None,
+        box: NDArray[np.float64],  # noqa: ARG002
+        box_format: BoxFormat,  # noqa: ARG002
+    ) -> NDArray[np.float64] | None:
+        """The areas of detections that have these boxes; `area`: as in the file, or None. None: of the shapes."""
+        return area
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NumberRows(ShapeRows):
+    """The shapes of a geometry whose columns have one number per row each."""
+
+    kind: "type[Geometry]"
+    columns: Mapping[str, NDArray[np.float64]]
+
+    def take(self, rows: Any) -> "NumberRows":
+        """Select rows by index or by flag."""
+        return replace(self, columns={name: column[rows] for name, column in self.columns.items()})
+
+    def scaled(self, scale: NDArray[np.float64]) -> "NumberRows":  # noqa: ARG002
+        """Raise `InputError`: only the geometry knows which of its numbers are distances."""
+        raise InputError(f"{self.kind.plural} must be in pixels; got fractions of the image's size")
+
+    def outer_boxes(self, *, is_truth: bool) -> NDArray[np.float64]:  # noqa: ARG002
+        """The upright boxes around the shapes. Shape (R, 4)."""
+        return to_numpy(self.kind.from_columns(self.columns).outer_boxes()).astype(np.float64)
+
+    def to_geometry(self, **_: Any) -> "Geometry":
+        """Build the shapes, which don't depend on boxes and areas."""
+        return self.kind.from_columns(self.columns)
+
+
 class Geometry(ABC):
     """Columns of shapes, one row per shape, of any array library. Subclasses are frozen dataclasses that validate
     their columns when constructed.
@@ -48,9 +138,27 @@ class Geometry(ABC):
     name: ClassVar[str]
     """The name of one shape, in constructors and messages, such as "box"."""
     plural: ClassVar[str]
-    """The name of several shapes, such as "boxes"."""
+    """The name of several shapes, such as "oriented boxes"."""
+    key: ClassVar[str]
+    """The key in dicts and the argument of constructors, such as "boxes"."""
+    row_shape: ClassVar[RowShape] = ()
+    """The shape of one row under the key. Boxes have it from their format."""
+    detection_keys: ClassVar[Mapping[str, RowShape]] = {}
+    """Other keys of detections that describe the shapes, with the shape of one row."""
+    truth_keys: ClassVar[Mapping[str, RowShape]] = {}
+    """Other keys of truths that describe the shapes; "boxes" if truths may have boxes, too."""
+    misspellings: ClassVar[Mapping[str, tuple[str, ...]]] = {}
+    """Wrong names of its keys that are more than one edit away, in lower case and without punctuation."""
     iou_types: ClassVar[tuple[str, ...]]
     """The supported similarities, as values of `Protocol.iou_type`; the first is the default."""
+    columns: ClassVar[tuple[str, ...]] = ()
+    """The names of its columns in tables, such as CSV files; empty: tables don't have it."""
+    more_columns: ClassVar[tuple[str, ...]] = ()
+    """The names of columns that a table may have besides."""
+    terms: ClassVar[Mapping[str, str]] = {}
+    """The column of a table that an error about another name, such as an argument, is about."""
+    is_box: ClassVar[bool] = False
+    """Whether tables have it as a box, whose columns depend on the box format."""
     pairs_per_batch: ClassVar[int | None] = 2**19
     """Number of pairs that the parallel engine compares at once: enough to keep an accelerator busy. None: the pairs of
     one image and class, so that each shape is read once, and not for each of its pairs."""
@@ -78,6 +186,10 @@ class Geometry(ABC):
         A blank truth is ignored; a blank detection is dropped.
         """
         return None
+
+    def suits(self, protocol: Protocol) -> bool:  # noqa: ARG002
+        """Whether a protocol is meant for such shapes, among the protocols that can compare them."""
+        return True
 
     def clipped(self, width: Array, height: Array) -> "Geometry":  # noqa: ARG002
         """Clip the shapes to their images; shapes that can't extend beyond an image stay unchanged.
@@ -109,6 +221,66 @@ class Geometry(ABC):
         """
         left, top, right, bottom = to_numpy(self.take([row]).outer_boxes())[0].tolist()
         return Sketch(outlines=[np.array([[left, top], [right, top], [right, bottom], [left, bottom]], np.float64)])
+
+    @classmethod
+    def from_written(cls, written: Mapping[str, Any], *, is_truth: bool, area: Any) -> "Geometry":  # noqa: ARG003
+        """Build the shapes from the arguments of a constructor.
+
+        Args:
+            written: The arguments that are not None: the `key`, `detection_keys` or `truth_keys`, `box_format`.
+            is_truth: Whether the rows are truths.
+            area: The areas of the rows, or None. Shape (N,).
+        """
+        raise InputError(f"{cls.plural} must be given as `geometry`; got `{cls.key}`")
+
+    def for_side(self, *, is_truth: bool) -> "Geometry":  # noqa: ARG002
+        """The shapes as detections or truths have them."""
+        return self
+
+    @classmethod
+    def read_columns(cls, table: TableColumns, *, is_truth: bool) -> ShapeRows:  # noqa: ARG003
+        """Read the shapes of a table that has the `columns`; by default, one number per row each.
+
+        Args:
+            table: The table.
+            is_truth: Whether the rows are truths.
+
+        Raises:
+            RowError: A cell can't be read.
+        """
+        return NumberRows(cls, {name: table.floats(name) for name in cls.columns})
+
+    @classmethod
+    def from_columns(cls, columns: Mapping[str, NDArray[Any]]) -> "Geometry":  # noqa: ARG003
+        """Build the shapes from columns as `written_columns` makes them."""
+        raise InputError(f"{cls.plural} can't be read from tables")
+
+    @classmethod
+    def empty(cls, box_format: BoxFormat | None = None) -> "Geometry":  # noqa: ARG003
+        """Build a column without shapes. `box_format`: of boxes; None: the default."""
+        return cls.from_columns(dict.fromkeys(cls.columns, np.zeros(0)))
+
+    def written_columns(self) -> dict[str, NDArray[Any]]:
+        """The columns for a table, by name. Shape (N,) each, or (N, …) for lists of numbers; empty: it has none."""
+        return {}
+
+    def own_boxes(self) -> tuple[Array, BoxFormat] | None:
+        """The boxes that were given with the shapes, and their format; None without."""
+        return None
+
+    def written_areas(self, area: NDArray[np.float64] | None, box_area: NDArray[np.float64] | None) -> Any:  # noqa: ARG002
+        """The column `area` for a table of detections; None: readers derive the areas.
+
+        Args:
+            area: The given areas, or None. Shape (N,).
+            box_area: The areas of the written boxes; None without boxes. Shape (N,).
+        """
+        return area
+
+    @classmethod
+    def row_bytes(cls, protocol: Protocol) -> int:  # noqa: ARG003
+        """Additional memory for matching one shape, in bytes, beyond that for a box."""
+        return 0
 
     @abstractmethod
     def compiled(self, protocol: Protocol) -> Any:

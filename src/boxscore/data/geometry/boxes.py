@@ -3,6 +3,7 @@
 Dimensions: N images, D detections, G truths.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -14,7 +15,7 @@ from boxscore._support.exceptions import InputError
 from boxscore.arrays import Array, compact, convert, float_dtype, namespace, take_rows, to_numpy
 from boxscore.data.geometry import Geometry, RowGatherer, gatherer_of
 from boxscore.data.geometry.box_formats import UPRIGHT_FORMATS, BoxFormat, check_box_format
-from boxscore.data.validation import as_array, check_finite_rows, check_real, check_rows, is_plain, shape_of
+from boxscore.data.validation import as_array, check_finite_rows, check_real, check_rows, is_contiguous_float, shape_of
 from boxscore.protocol.protocol import LARGEST_SIDE, Pixels, Protocol
 
 
@@ -43,44 +44,58 @@ class Boxes(Geometry):
     """Upright boxes with finite numbers and non-negative sizes.
 
     Args:
-        box: Boxes in `box_format`. Shape (N, 4).
+        boxes: Boxes in `box_format`. Shape (N, 4).
         box_format: "xyxy", "xywh" or "cxcywh".
 
-    >>> len(Boxes(box=[[0, 0, 10, 10], [5, 5, 20, 10]]))
+    >>> len(Boxes(boxes=[[0, 0, 10, 10], [5, 5, 20, 10]]))
     2
     """
 
     name: ClassVar[str] = "box"
     plural: ClassVar[str] = "boxes"
+    key: ClassVar[str] = "boxes"
+    misspellings: ClassVar[Mapping[str, tuple[str, ...]]] = {"boxes": ("box", "bbox", "bboxes")}
     iou_types: ClassVar[tuple[str, ...]] = ("bbox",)
+    columns: ClassVar[tuple[str, ...]] = ("box",)
+    is_box: ClassVar[bool] = True
 
-    box: Array
+    boxes: Array
     """Boxes in `box_format`. Shape (N, 4)."""
     box_format: BoxFormat = "xyxy"
 
     def __post_init__(self) -> None:
         check_box_format(self.box_format, UPRIGHT_FORMATS)
-        box = as_array("box", self.box)
+        box = as_array("boxes", self.boxes)
         if shape_of(box) == (0,):
             box = np.zeros((0, 4))
         if len(shape_of(box)) != 2 or shape_of(box)[1] != 4:
             is_other = len(shape_of(box)) > 1 and shape_of(box)[1:] in ((5,), (8,), (4, 2))
             hint = "; oriented boxes have a box_format such as xyxyxyxy or cxcywha:degrees" if is_other else ""
-            raise InputError(f"`box` must have shape (N, 4), four numbers per box; got {shape_of(box)}{hint}")
+            raise InputError(f"`boxes` must have shape (N, 4), four numbers per box; got {shape_of(box)}{hint}")
         _check_boxes(box, self.box_format)
-        object.__setattr__(self, "box", box)
+        object.__setattr__(self, "boxes", box)
+
+    @classmethod
+    def from_written(cls, written: Mapping[str, Any], **_: Any) -> "Boxes":
+        """Build boxes of the given format."""
+        return cls(boxes=written["boxes"], box_format=written.get("box_format", "xyxy"))
+
+    @classmethod
+    def empty(cls, box_format: BoxFormat | None = None) -> "Boxes":
+        """Build a column without boxes."""
+        return cls(boxes=np.zeros(0), box_format=box_format or "xyxy")
 
     def __len__(self) -> int:
-        return int(self.box.shape[0])
+        return int(self.boxes.shape[0])
 
     @property
     def arrays(self) -> tuple[Array, ...]:
         """The boxes."""
-        return (self.box,)
+        return (self.boxes,)
 
     def take(self, rows: Any) -> Self:
         """Select boxes. `rows`: indices, or one flag per row."""
-        return replace(self, box=take_rows(self.box, rows))
+        return replace(self, boxes=take_rows(self.boxes, rows))
 
     def clipped(self, width: NDArray[Any], height: NDArray[Any]) -> "Boxes":
         """Clip the boxes to their images, as in CrowdHuman's evaluation.
@@ -88,29 +103,30 @@ class Boxes(Geometry):
         A box to the right of its image, or below, is moved to the last column or row of pixels; a box to the left or
         above gets no area.
 
-        >>> Boxes(box=[[-5.0, 2, 50, 8], [30, 2, 40, 8]]).clipped(np.array([20, 20]), np.array([10, 10])).box.tolist()
+        >>> boxes = Boxes(boxes=[[-5.0, 2, 50, 8], [30, 2, 40, 8]])
+        >>> boxes.clipped(np.array([20, 20]), np.array([10, 10])).boxes.tolist()
         [[0.0, 2.0, 20.0, 8.0], [19.0, 2.0, 20.0, 8.0]]
         """
-        xp = namespace(self.box)
+        xp = namespace(self.boxes)
         corners = self.outer_boxes()
         size = np.stack([width, height], axis=-1).astype(np.float64)
         far = xp.astype(convert(size, like=corners), corners.dtype)
         zero = xp.zeros_like(far)
         near = xp.minimum(xp.maximum(corners[:, :2], zero), far - 1)
-        return Boxes(box=xp.concat([near, xp.maximum(xp.minimum(corners[:, 2:], far), zero)], axis=-1))
+        return Boxes(boxes=xp.concat([near, xp.maximum(xp.minimum(corners[:, 2:], far), zero)], axis=-1))
 
     def areas(self, protocol: Protocol, like: Array | None = None) -> Array:
         """Width times height. Shape (N,)."""
-        return self._measured(protocol, self.box if like is None else like).area
+        return self._measured(protocol, self.boxes if like is None else like).area
 
     def outer_boxes(self) -> Array:
         """The corners. Shape (N, 4)."""
-        xp = namespace(self.box)
-        return xp.stack(to_xyxy(xp.astype(self.box, float_dtype(self.box)), self.box_format), axis=-1)
+        xp = namespace(self.boxes)
+        return xp.stack(to_xyxy(xp.astype(self.boxes, float_dtype(self.boxes)), self.box_format), axis=-1)
 
     def compiled(self, protocol: Protocol) -> Any:
         """The boxes for the native engine."""
-        box = to_numpy(self.box)
+        box = to_numpy(self.boxes)
         box = compact(box, box.dtype if box.dtype in (np.float32, np.float64) else np.float64)
         return self.compile_array(box, self.box_format, protocol)
 
@@ -129,7 +145,7 @@ class Boxes(Geometry):
         """IoU of two boxes.
 
         >>> protocol = Protocol.named("coco")
-        >>> one, other = Boxes(box=[[0, 0, 10, 10], [0, 0, 10, 20]]).shapes(protocol)
+        >>> one, other = Boxes(boxes=[[0, 0, 10, 10], [0, 0, 10, 20]]).shapes(protocol)
         >>> Boxes.similarity(one, other, is_crowd=False, protocol=protocol)
         0.5
         >>> Boxes.similarity(one, other, is_crowd=True, protocol=protocol)
@@ -149,7 +165,7 @@ class Boxes(Geometry):
         return gatherer_of(self._measured(protocol, like), like)
 
     def _measured(self, protocol: Protocol, like: Array) -> MeasuredBoxes:
-        return padded_boxes(convert(self.box, like=like), self.box_format, protocol)
+        return padded_boxes(convert(self.boxes, like=like), self.box_format, protocol)
 
     @staticmethod
     def pairwise(
@@ -167,15 +183,17 @@ def padded_boxes(box: Array, box_format: BoxFormat, protocol: Protocol) -> Measu
 
 
 def _check_boxes(box: Array, box_format: BoxFormat) -> None:
-    check_real("box", box)
-    if is_plain(box) and _compiled.are_boxes_fine(box, getattr(_compiled.BoxFormat, box_format), LARGEST_SIDE):
+    check_real("boxes", box)
+    if is_contiguous_float(box) and _compiled.are_boxes_valid(
+        box, getattr(_compiled.BoxFormat, box_format), LARGEST_SIDE
+    ):
         return
     xp = namespace(box)
-    check_finite_rows("box", box, "must have 4 finite numbers")
+    check_finite_rows("boxes", box, "must have 4 finite numbers")
     width, height = sizes(xp.astype(box, float_dtype(box)), box_format)
     rule = "must have x1 <= x2 and y1 <= y2" if box_format == "xyxy" else "must not have a negative width or height"
-    check_rows("box", (width >= 0) & (height >= 0), f"{rule} (box_format={box_format!r})", box)
-    check_rows("box", xp.maximum(width, height) <= LARGEST_SIDE, f"must have sides up to {LARGEST_SIDE:g}", box)
+    check_rows("boxes", (width >= 0) & (height >= 0), f"{rule} (box_format={box_format!r})", box)
+    check_rows("boxes", xp.maximum(width, height) <= LARGEST_SIDE, f"must have sides up to {LARGEST_SIDE:g}", box)
 
 
 def sizes(box: Array, box_format: BoxFormat) -> tuple[Array, Array]:

@@ -4,6 +4,7 @@ Dimensions: N images, D detections, G truths, K keypoints, S keypoints that coun
 """
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -23,15 +24,20 @@ from boxscore.arrays import (
     take_rows,
     to_numpy,
 )
-from boxscore.data.geometry import Geometry, RowGatherer, Sketch, gatherer_of
+from boxscore.data.geometry import Geometry, RowGatherer, RowShape, ShapeRows, Sketch, TableColumns, gatherer_of
 from boxscore.data.geometry.box_formats import BoxFormat, is_oriented
 from boxscore.data.geometry.boxes import Boxes, to_xywh
-from boxscore.data.validation import RowError, as_array, check_real, is_kind, is_plain, shape_of
-from boxscore.protocol.keypoint_rules import BOX_SHARE, SKELETONS
+from boxscore.data.validation import RowError, as_array, check_real, is_contiguous_float, is_kind, shape_of
+from boxscore.protocol.keypoint_rules import BOX_SHARE, NUM_WHOLEBODY, SKELETONS
 from boxscore.protocol.protocol import Protocol
 
 EPSILON = float(np.spacing(1))
 """Added to the area before dividing by it. # as in COCO"""
+
+POINT_BYTES = 100
+"""Memory for matching one keypoint."""
+
+_LIST_RULE = "must be a list of numbers x, y, v, x, y, v, …, three for each point"
 
 NUM_LANES, MOST_SUMMED = 8, 128
 """NumPy's order of additions: 8 interleaved sums for up to 128 numbers; more numbers are split into halves."""
@@ -48,6 +54,76 @@ class Pose(NamedTuple):
     region: tuple[float, ...]
     """If no point is labelled, distances are measured from this region, the box enlarged three times: left, top, right,
     bottom."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PoseRows(ShapeRows):
+    """The keypoints of a file's rows."""
+
+    point: NDArray[np.float64]
+    """Shape (R, K, 2)."""
+    third: NDArray[np.float64] | None
+    """The visibility of each point of a truth, the score of each point of a detection. Shape (R, K)."""
+    num_labelled: NDArray[np.float64] | None = None
+    """Number of labelled points, if the file has it. Shape (R,)."""
+
+    @classmethod
+    def of_lists(cls, column: Sequence[Any] | NDArray[Any], name: str = "keypoints") -> "PoseRows":
+        """Read a list x, y, v, x, y, v, … per row, in JSON or not, or an array (R, 3 K), (R, K, 3) or (R, K, 2).
+
+        Every row must have the same number of points. `name`: of the column, for errors.
+        """
+        array = column if isinstance(column, np.ndarray) else np.zeros(())
+        is_real = array.dtype.kind in "iuf"
+        if is_real and array.ndim == 2 and array.shape[1] and array.shape[1] % 3 == 0:
+            numbers = array.astype(np.float64).reshape(len(array), -1, 3)
+        elif array.ndim == 3:
+            if not is_real or array.shape[2] not in (2, 3) or not (array.shape[1] or not len(array)):
+                rule = "must be numbers of shape (N, K, 3) or (N, K, 2)"
+                raise RowError(name, 0, f"{rule}; got {array.dtype} of shape {array.shape}")
+            numbers = array.astype(np.float64, copy=False)
+        else:
+            numbers = _listed(column, name)
+        point = np.ascontiguousarray(numbers[:, :, :2])
+        return cls(point, np.ascontiguousarray(numbers[:, :, 2]) if numbers.shape[2] == 3 else None)
+
+    def take(self, rows: Any) -> "PoseRows":
+        """Select rows by index or by flag."""
+        names = ("point", "third", "num_labelled")
+        columns = {name: column[rows] for name in names if (column := getattr(self, name)) is not None}
+        return replace(self, **columns)
+
+    def scaled(self, scale: NDArray[np.float64]) -> "PoseRows":
+        """Convert fractions to pixels. `scale`: width and height of each row's image. Shape (R, 2)."""
+        return replace(self, point=self.point * scale[:, None])
+
+    def outer_boxes(self, *, is_truth: bool) -> NDArray[np.float64]:
+        """The boxes around the points, of truths around the labelled ones. Shape (R, 4)."""
+        return to_numpy(Keypoints(point=self.point, visibility=self.third if is_truth else None).outer_boxes())
+
+    def to_geometry(
+        self,
+        *,
+        is_truth: bool,
+        box: NDArray[np.float64],
+        box_format: BoxFormat,
+        area: NDArray[np.float64] | None,
+    ) -> "Keypoints":
+        """Build the keypoints; the boxes and areas decide the scales of truths."""
+        if not is_truth:
+            return Keypoints.of_detections(self.point, self.third)
+        boxes: dict[str, Any] = {"box": box, "box_format": box_format} if self.has_boxes else {}
+        keypoints = Keypoints.of_truths(self.point, self.third, area=area, **boxes)
+        return replace(keypoints, num_labelled=self.num_labelled)
+
+    def detection_areas(
+        self, area: NDArray[np.float64] | None, box: NDArray[np.float64], box_format: BoxFormat
+    ) -> NDArray[np.float64] | None:
+        """The given areas, else of the boxes. # as in COCO: the box decides, and not the points"""
+        if area is not None or not self.has_boxes:
+            return area
+        _, _, width, height = to_xywh(box, box_format)
+        return np.asarray(width * height)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -68,9 +144,26 @@ class Keypoints(Geometry):
     3
     """
 
-    name: ClassVar[str] = "keypoints"
+    name: ClassVar[str] = "set of keypoints"
     plural: ClassVar[str] = "sets of keypoints"
+    key: ClassVar[str] = "keypoints"
+    row_shape: ClassVar[RowShape] = (None, None)
+    detection_keys: ClassVar[Mapping[str, RowShape]] = {"keypoints_scores": (None,)}
+    # If no point of a truth is labelled, points may be anywhere near its box.
+    truth_keys: ClassVar[Mapping[str, RowShape]] = {"visibility": (None,), "boxes": (4,)}
+    misspellings: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "keypoints": ("kpts", "kpt", "poses", "landmarks"),
+        "visibility": ("visibilities", "visible", "keypointsvisible", "keypointsvisibility"),
+        "keypoints_scores": ("keypointscores", "keypointscore", "keypointsconf"),
+    }
     iou_types: ClassVar[tuple[str, ...]] = ("keypoints",)
+    columns: ClassVar[tuple[str, ...]] = ("keypoints",)
+    more_columns: ClassVar[tuple[str, ...]] = ("num_keypoints",)
+    terms: ClassVar[Mapping[str, str]] = {
+        "visibility": "keypoints",
+        "keypoints_scores": "keypoints",
+        "num_labelled": "num_keypoints",
+    }
     pairs_per_batch: ClassVar[int | None] = 2**16
 
     point: Array
@@ -110,7 +203,8 @@ class Keypoints(Geometry):
         """Build the keypoints of truths.
 
         Args:
-            values: Points (G, K, 3) with a visibility per point, or (G, K, 2); or `Keypoints`.
+            values: Points (G, K, 3) with a visibility per point, or (G, K, 2); or `Keypoints`. Those of detections get
+                the boxes around their points.
             visibility: The visibilities of points (G, K, 2); default: all points are labelled. Shape (G, K).
             area: The areas of the truths. Default: BOX_SHARE of the area of `box`, or, without it, of the box around
                 the labelled points. Shape (G,).
@@ -127,7 +221,10 @@ class Keypoints(Geometry):
         if isinstance(values, Keypoints):
             if values.visibility is not None:
                 return values
-            return replace(values, visibility=namespace(values.point).ones_like(values.point[:, :, 0]), score=None)
+            visibility = namespace(values.point).ones_like(values.point[:, :, 0])
+            bounds = _bounds(as_widest_float(values.point, values.point))
+            sides = namespace(bounds).concat([bounds[:, :2], bounds[:, 2:] - bounds[:, :2]], axis=1)
+            return replace(values, visibility=visibility, score=None, box=sides)
         point, third, name = _split(values, visibility, "visibility")
         if third is None:
             xp = namespace(point)
@@ -139,8 +236,8 @@ class Keypoints(Geometry):
         if box is not None:
             if is_oriented(box_format):
                 raise InputError(f"`box_format` must be of upright boxes beside keypoints; got {box_format!r}")
-            boxes = Boxes(box=convert(as_array("box", box), like=point), box_format=box_format)
-            real = namespace(boxes.box).astype(boxes.box, float_dtype(boxes.box))
+            boxes = Boxes(boxes=convert(as_array("boxes", box), like=point), box_format=box_format)
+            real = namespace(boxes.boxes).astype(boxes.boxes, float_dtype(boxes.boxes))
             sides = namespace(real).stack(to_xywh(real, box_format), axis=-1)
         given = None if area is None else convert(as_array("area", area), like=point)
         truths = cls(point=point, visibility=third, area=given, box=sides)
@@ -158,15 +255,15 @@ class Keypoints(Geometry):
     def _check_labelled(self, scale: Array, name: str) -> None:
         """Raise `RowError` for a truth with labelled points and a scale of 0. `name`: the column of the scale."""
         is_labelled = np.asarray((to_numpy(self.visibility) > 0).any(axis=1))
-        is_fine = (to_numpy(scale) > 0) | ~is_labelled
-        if is_fine.all():
+        is_valid = (to_numpy(scale) > 0) | ~is_labelled
+        if is_valid.all():
             return
-        row = int(np.argmin(is_fine))
+        row = int(np.argmin(is_valid))
         rule = "must have an area above 0, as OKS divides by it"
         if name == "area":
             raise RowError("area", row, f"must be above 0, as OKS divides by it; got {float(scale[row]):g}")
         if name == "box" and self.box is not None:
-            raise RowError("box", row, f"{rule}; got sides {to_numpy(self.box[row, 2:]).tolist()}")
+            raise RowError("boxes", row, f"{rule}; got sides {to_numpy(self.box[row, 2:]).tolist()}")
         raise RowError("keypoints", row, f"{rule}; give `area`, or boxes; got labelled points in one line")
 
     def __len__(self) -> int:
@@ -201,6 +298,10 @@ class Keypoints(Geometry):
             return np.asarray(to_numpy(self.num_labelled) == 0)
         return ~np.asarray((to_numpy(self._part(self.visibility, protocol)) > 0).any(axis=1))
 
+    def suits(self, protocol: Protocol) -> bool:
+        """Whether a protocol of parts of a body is given whole bodies; others suit any points."""
+        return protocol.keypoints.num_area_points is None or self.num_points == NUM_WHOLEBODY
+
     def areas(self, protocol: Protocol, like: Array | None = None) -> Array:
         """Areas of truths, given or derived; for detections, areas of the boxes around the points. Shape (N,)."""
         home = self.point if like is None else like
@@ -222,6 +323,63 @@ class Keypoints(Geometry):
         is_shown = np.ones(len(point), bool) if self.visibility is None else to_numpy(self.visibility[row]) > 0
         bones = [point[[a, b]] for a, b in SKELETONS.get(len(point), ()) if is_shown[a] and is_shown[b]]
         return Sketch(lines=bones, points=point[is_shown])
+
+    @classmethod
+    def from_written(cls, written: Mapping[str, Any], *, is_truth: bool, area: Any) -> "Keypoints":
+        """Build the keypoints of detections or truths."""
+        values = written["keypoints"]
+        if not is_truth:
+            return cls.of_detections(values, written.get("keypoints_scores"))
+        box_format: BoxFormat = written.get("box_format", "xyxy")
+        return cls.of_truths(
+            values, written.get("visibility"), area=area, box=written.get("boxes"), box_format=box_format
+        )
+
+    def for_side(self, *, is_truth: bool) -> "Keypoints":
+        """Truths have visibilities, detections scores."""
+        return self.of_truths(self) if is_truth else self.of_detections(self)
+
+    @classmethod
+    def read_columns(cls, table: TableColumns, *, is_truth: bool) -> PoseRows:
+        """Read the lists of points; of truths also the number of labelled points, if the table has it."""
+        (name,), (num,) = cls.columns, cls.more_columns
+        rows = PoseRows.of_lists(table.columns[name])
+        # A whole body's file counts only some of its points.
+        if not is_truth or num not in table.columns or rows.point.shape[1] == NUM_WHOLEBODY:
+            return rows
+        return replace(rows, num_labelled=table.floats(num))
+
+    @classmethod
+    def from_columns(cls, columns: Mapping[str, NDArray[Any]]) -> "Keypoints":
+        """Build the keypoints of detections."""
+        return cls.of_detections(columns["keypoints"])
+
+    def triples(self) -> NDArray[np.float64]:
+        """x, y and the visibility or score of every point; 1 without either. Shape (N, K, 3)."""
+        point = to_numpy(self.point).astype(np.float64)
+        third = self.score if self.visibility is None else self.visibility
+        last = np.ones(point.shape[:2]) if third is None else to_numpy(third).astype(np.float64)
+        return np.concatenate([point, last[:, :, None]], axis=2)
+
+    def written_columns(self) -> dict[str, NDArray[Any]]:
+        """The points, and the number of labelled ones if a file gave it."""
+        num = {} if self.num_labelled is None else {"num_keypoints": to_numpy(self.num_labelled).astype(np.int64)}
+        return {**num, "keypoints": self.triples()}
+
+    def own_boxes(self) -> tuple[Array, BoxFormat] | None:
+        """The boxes of truths, if they were given."""
+        return None if self.box is None else (self.box, "xywh")
+
+    def written_areas(self, area: NDArray[np.float64] | None, box_area: NDArray[np.float64] | None) -> Any:
+        """The areas, unless readers get the same ones from the boxes."""
+        if area is None and box_area is not None and self.num_points != NUM_WHOLEBODY:
+            area = to_numpy(self.areas(Protocol.named("coco_keypoints"))).astype(np.float64)
+        return None if area is None or (box_area is not None and np.array_equal(box_area, area)) else area
+
+    @classmethod
+    def row_bytes(cls, protocol: Protocol) -> int:
+        """Memory for the points that count."""
+        return POINT_BYTES * len(protocol.sigmas)
 
     def compiled(self, protocol: Protocol) -> Any:
         """The sets for the native engine."""
@@ -373,6 +531,34 @@ class Keypoints(Geometry):
         return namespace(box).concat([near - side, near + side * 2], axis=1)
 
 
+def _listed(column: Sequence[Any] | NDArray[Any], name: str) -> NDArray[np.float64]:
+    """Read lists of numbers, in JSON or not. Shape (R, K, 3)."""
+    rows: list[NDArray[np.float64]] = []
+    for row, cell in enumerate(column):
+        numbers = _numbers(cell)
+        if numbers is None or not numbers.size or numbers.size % 3:
+            got = repr(cell)[:60] if numbers is None else f"{numbers.size} numbers"
+            raise RowError(name, row, f"{_LIST_RULE}; got {got}")
+        if rows and numbers.size != rows[0].size:
+            rule = f"must have as many points as the first row, {rows[0].size // 3}"
+            raise RowError(name, row, f"{rule}; got {numbers.size // 3}")
+        rows.append(numbers)
+    return np.stack(rows).reshape(len(rows), -1, 3) if rows else np.zeros((0, 0, 3))
+
+
+def _numbers(cell: Any) -> NDArray[np.float64] | None:
+    """The numbers of a cell, which has one list, or one list per point; None if the cell is invalid."""
+    import json  # only tables need it
+
+    try:
+        value = json.loads(cell) if isinstance(cell, str) else cell.tolist() if isinstance(cell, np.ndarray) else cell
+        numbers = np.asarray(value, np.float64)
+    except (ValueError, TypeError, OverflowError, RecursionError):
+        return None
+    is_fine = numbers.ndim == 1 or (numbers.ndim == 2 and numbers.shape[1] == 3)
+    return numbers.reshape(-1) if is_fine else None
+
+
 def variance_of(sigma: float) -> float:
     """Square of twice a sigma. # as in COCO"""
     return (sigma * 2) * (sigma * 2)
@@ -422,19 +608,19 @@ def _check_third(name: str, column: Array, point: Array) -> None:
 
 
 def _are_finite(column: Array) -> Array:
-    if is_plain(column) and _compiled.are_finite(column):
+    if is_contiguous_float(column) and _compiled.are_finite(column):
         return np.ones((0,), bool)
     return namespace(column).isfinite(namespace(column).astype(column, float_dtype(column)))
 
 
-def _check_each(name: str, is_fine: Array, column: Array, rule: str) -> None:
+def _check_each(name: str, is_valid: Array, column: Array, rule: str) -> None:
     """Raise `RowError` for the first point whose flag is False."""
-    if bool(namespace(is_fine).all(is_fine)):
+    if bool(namespace(is_valid).all(is_valid)):
         return
-    flags = to_numpy(is_fine)
+    flags = to_numpy(is_valid)
     row, point, *_ = np.argwhere(~flags)[0].tolist()
-    is_valid = np.asarray(flags.reshape(len(flags), -1).all(axis=1))
-    raise RowError(name, row, f"{rule}; got {to_numpy(column)[row, point].tolist()} for point {point}", is_valid)
+    of_rows = np.asarray(flags.reshape(len(flags), -1).all(axis=1))
+    raise RowError(name, row, f"{rule}; got {to_numpy(column)[row, point].tolist()} for point {point}", of_rows)
 
 
 def _box_areas(box: Array) -> Array:

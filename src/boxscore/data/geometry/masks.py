@@ -17,7 +17,8 @@ from boxscore._support.exceptions import InputError
 from boxscore._support.threads import num_threads
 from boxscore.arrays import Array, convert, float_dtype, is_array, namespace, to_numpy
 from boxscore.data.geometry import Geometry, RowGatherer, Sketch, gatherer_of
-from boxscore.data.validation import RowError, check_is_plain, is_kind, shape_of
+from boxscore.data.geometry.box_formats import BoxFormat
+from boxscore.data.validation import RowError, check_is_dense, is_kind, shape_of
 from boxscore.protocol.protocol import Protocol
 
 LARGEST_SINGLE = 2**24
@@ -56,12 +57,17 @@ class Polygons:
         parts = [[_numbers(part, row) for part in mask] for row, mask in enumerate(masks)]
         for row, mask in enumerate(parts):
             if len(mask) > 1 and max(map(len, mask)) == 2:
-                raise RowError("mask", row, "must have polygons x, y, x, y, …; got points one by one")
-        flat = [part for mask in parts for part in mask]
+                raise RowError("masks", row, "must have polygons x, y, x, y, …; got points one by one")
+        return cls._concatenated(parts)
+
+    @classmethod
+    def _concatenated(cls, masks: Sequence[Sequence[NDArray[np.float64]]]) -> "Polygons":
+        """Concatenate the polygons of each mask. Files may have polygons of one point, so none is refused here."""
+        flat = [part for mask in masks for part in mask]
         return cls(
             points=np.concatenate([np.zeros(0), *flat]),
             part_start=np.cumsum([0, *map(len, flat)], dtype=np.int64),
-            mask_start=np.cumsum([0, *map(len, parts)], dtype=np.int64),
+            mask_start=np.cumsum([0, *map(len, masks)], dtype=np.int64),
         )
 
     def __len__(self) -> int:
@@ -75,7 +81,7 @@ class Polygons:
 
     def take(self, rows: NDArray[Any]) -> "Polygons":
         """Select the polygons of some masks by index."""
-        return Polygons.of([self[int(row)] for row in rows])
+        return self._concatenated([self[int(row)] for row in rows])
 
     @property
     def has_parts(self) -> NDArray[np.bool_]:
@@ -111,7 +117,7 @@ class Masks(Geometry):
     """Masks as run lengths, about one byte per run.
 
     Use `from_rle`, `from_polygons` and `from_pixels` to construct them. `Detections` and `Truths` take `Masks`, pixels
-    and run lengths as `mask`.
+    and run lengths as `masks`.
 
     Args:
         runs: A `_compiled.Masks`, as the other constructors make it.
@@ -123,7 +129,10 @@ class Masks(Geometry):
 
     name: ClassVar[str] = "mask"
     plural: ClassVar[str] = "masks"
+    key: ClassVar[str] = "masks"
+    misspellings: ClassVar[Mapping[str, tuple[str, ...]]] = {"masks": ("mask", "segmentation", "segmentations")}
     iou_types: ClassVar[tuple[str, ...]] = ("segm", "boundary")
+    columns: ClassVar[tuple[str, ...]] = ("mask",)
     pairs_per_batch: ClassVar[int | None] = None  # each mask is decoded once; its pixels are enough work
 
     runs: Any
@@ -145,7 +154,7 @@ class Masks(Geometry):
         [4.0, 12.0]
         """
         if isinstance(masks, str | bytes | Mapping) or not isinstance(masks, Sequence):
-            raise InputError(f"`mask` must be a sequence of masks; got {type(masks).__name__}")
+            raise InputError(f"`masks` must be a sequence of masks; got {type(masks).__name__}")
         known = None if sizes is None else _sizes(sizes, len(masks))
         return cls(runs=_in_rows(_compiled.Masks.from_objects, list(masks), known, num_threads(None)))
 
@@ -163,7 +172,7 @@ class Masks(Geometry):
         """
         column = polygons if isinstance(polygons, Polygons) else Polygons.of(polygons)
         if odd := [part for part in np.diff(column.part_start).tolist() if part % 2 or part == 0]:
-            raise InputError(f"`mask` must have polygons of pairs x, y; got {odd[0]} numbers")
+            raise InputError(f"`masks` must have polygons of pairs x, y; got {odd[0]} numbers")
         known = _sizes(sizes, len(column))
         arrays = (column.points, column.part_start, column.mask_start, known, num_threads(None))
         return cls(runs=_in_rows(_compiled.Masks.from_polygons, *arrays), polygons=column if keep else None)
@@ -183,7 +192,7 @@ class Masks(Geometry):
             return cls.from_stacks([masks])
         for row, mask in enumerate(masks):
             if len(shape_of(mask)) != 2:
-                raise RowError("mask", row, f"must have shape (H, W); got {shape_of(mask)}")
+                raise RowError("masks", row, f"must have shape (H, W); got {shape_of(mask)}")
         return cls(runs=_in_rows(_compiled.Masks.from_pixels, [*map(_as_bytes, masks)], num_threads(None)))
 
     @classmethod
@@ -195,7 +204,7 @@ class Masks(Geometry):
         """
         for stack in stacks:
             if len(shape_of(without_channel(stack))) != 3:
-                raise InputError(f"`mask` must have shape (N, H, W); got {shape_of(stack)}")
+                raise InputError(f"`masks` must have shape (N, H, W); got {shape_of(stack)}")
         pixels = [without_channel(_as_bytes(stack)) for stack in stacks]
         return cls(runs=_in_rows(_compiled.Masks.from_pixels, pixels, num_threads(None)))
 
@@ -215,7 +224,17 @@ class Masks(Geometry):
         except ValueError as error:
             if isinstance(error, InputError):
                 raise
-            raise InputError(f"`mask`: {error}") from None
+            raise InputError(f"`masks`: {error}") from None
+
+    @classmethod
+    def from_written(cls, written: Mapping[str, Any], **_: Any) -> "Masks":
+        """Build masks from any accepted form."""
+        return cls.of(written["masks"])
+
+    @classmethod
+    def empty(cls, box_format: BoxFormat | None = None) -> "Masks":  # noqa: ARG003
+        """Build a column without masks."""
+        return cls.from_rle([])
 
     def to_bytes(self) -> bytes:
         """Encode as a block: the numbers of masks and of bytes of run lengths, then the columns, little-endian."""
@@ -452,7 +471,7 @@ def _numbers(part: Any, row: int) -> NDArray[np.float64]:
     try:
         return np.asarray(part, np.float64).reshape(-1)
     except (TypeError, ValueError):
-        raise RowError("mask", row, f"must have polygons of numbers x, y, x, y, …; got {part!r:.60}") from None
+        raise RowError("masks", row, f"must have polygons of numbers x, y, x, y, …; got {part!r:.60}") from None
 
 
 def without_channel(masks: Array) -> Array:
@@ -463,12 +482,12 @@ def without_channel(masks: Array) -> Array:
 
 def check_are_pixels(masks: Array) -> None:
     """Raise `InputError` unless masks are booleans or bytes."""
-    check_is_plain("mask", masks)
+    check_is_dense("masks", masks)
     if is_kind(masks, "bool") or masks.dtype == namespace(masks).uint8:
         return
     axes = "" if without_channel(masks) is masks else "[:, 0]"
     advice = f": pass `masks{axes} > 0.5` for probabilities" if is_kind(masks, "real floating") else ""
-    raise InputError(f"`mask` must hold booleans or bytes (uint8); got {masks.dtype}{advice}")
+    raise InputError(f"`masks` must hold booleans or bytes (uint8); got {masks.dtype}{advice}")
 
 
 def _as_bytes(pixels: Any) -> NDArray[np.uint8]:
@@ -493,7 +512,7 @@ def _in_rows(make: Callable[..., Any], *arguments: Any) -> Any:
     try:
         return make(*arguments)
     except _compiled.MaskError as error:
-        raise RowError("mask", *error.args) from None
+        raise RowError("masks", *error.args) from None
 
 
 def _unpickled(counts: Any, start: Any, sizes: Any, polygons: Polygons | None) -> Masks:

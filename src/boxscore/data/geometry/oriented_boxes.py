@@ -4,7 +4,7 @@ Dimensions: N images, D detections, G truths.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 import boxscore._compiled as _compiled
 from boxscore._support.exceptions import InputError
 from boxscore.arrays import Array, as_widest_float, compact, namespace, take_rows, to_numpy
-from boxscore.data.geometry import Geometry, RowGatherer, Sketch, gatherer_of
+from boxscore.data.geometry import Geometry, RowGatherer, ShapeRows, Sketch, gatherer_of
 from boxscore.data.geometry.box_formats import ORIENTED_FORMATS, BoxFormat, check_box_format, row_size
 from boxscore.data.geometry.quadrilaterals import is_ordered, pairwise_shared, shared_area
 from boxscore.data.validation import RowError, as_array, check_real, shape_of
@@ -48,64 +48,111 @@ class OrientedBox(NamedTuple):
     """The normal distribution of ProbIoU: centre, variances of x and y, covariance, determinant."""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class OrientedRows(ShapeRows):
+    """The oriented boxes of a file's rows."""
+
+    box: NDArray[np.float64]
+    """Shape (R, 8), or (R, 5) with an angle."""
+    box_format: BoxFormat = "xyxyxyxy"
+
+    def fields(self) -> dict[str, Any]:
+        """The fields of `Records`: these boxes, and the upright boxes around them."""
+        return {"box": bounds_of(self.box, self.box_format), "box_format": "xyxy", "shapes": {OrientedBoxes: self}}
+
+    def take(self, rows: Any) -> "OrientedRows":
+        """Select rows by index or by flag."""
+        return replace(self, box=self.box[rows])
+
+    def scaled(self, scale: NDArray[np.float64]) -> "OrientedRows":
+        """Convert fractions to pixels. `scale`: width and height of each row's image. Shape (R, 2)."""
+        if self.box_format != "xyxyxyxy":
+            raise InputError("oriented boxes that are fractions of their image must be corners; got angles")
+        return replace(self, box=self.box * np.tile(scale, 4))
+
+    def outer_boxes(self, *, is_truth: bool) -> NDArray[np.float64]:  # noqa: ARG002
+        """The upright boxes around the boxes. Shape (R, 4)."""
+        return bounds_of(self.box, self.box_format)
+
+    def to_geometry(self, **_: Any) -> "OrientedBoxes":
+        """Build the boxes."""
+        return OrientedBoxes(boxes=self.box, box_format=self.box_format)
+
+    def detection_areas(self, *_: Any) -> None:
+        """Return None: files of oriented boxes have no areas of detections."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class OrientedBoxes(Geometry):
     """Boxes at any angle: rectangles with an angle, or convex quadrilaterals.
 
     Args:
-        box: Boxes in `box_format`. Shape (N, 8) or (N, 4, 2) for corners; (N, 5) with an angle.
-        box_format: The format of `box`; default: "xyxyxyxy", four corners.
+        boxes: Boxes in `box_format`. Shape (N, 8) or (N, 4, 2) for corners; (N, 5) with an angle.
+        box_format: The format of `boxes`; default: "xyxyxyxy", four corners.
 
     Raises:
         InputError: A box is invalid, such as corners that are not convex.
 
     >>> protocol = Protocol.named("coco", iou_type="obb")
-    >>> OrientedBoxes(box=[[10, 10, 4, 2, 30]], box_format="cxcywha:degrees").areas(protocol).tolist()
+    >>> OrientedBoxes(boxes=[[10, 10, 4, 2, 30]], box_format="cxcywha:degrees").areas(protocol).tolist()
     [8.0]
-    >>> OrientedBoxes(box=[[0, 0, 4, 0, 4, 2, 0, 2]]).outer_boxes().tolist()
+    >>> OrientedBoxes(boxes=[[0, 0, 4, 0, 4, 2, 0, 2]]).outer_boxes().tolist()
     [[0.0, 0.0, 4.0, 2.0]]
     """
 
     name: ClassVar[str] = "oriented box"
     plural: ClassVar[str] = "oriented boxes"
+    key: ClassVar[str] = "boxes"
     iou_types: ClassVar[tuple[str, ...]] = ("obb", "probiou")
+    columns: ClassVar[tuple[str, ...]] = ("box",)
+    is_box: ClassVar[bool] = True
     pairs_per_batch: ClassVar[int | None] = 2**18  # up to 8 corners per pair
 
-    box: Array
+    boxes: Array
     """Boxes in `box_format`. Shape (N, 8) for corners, (N, 5) with an angle."""
     box_format: BoxFormat = "xyxyxyxy"
 
     def __post_init__(self) -> None:
         check_box_format(self.box_format, ORIENTED_FORMATS)
         num = row_size(self.box_format)
-        box = as_array("box", self.box)
+        box = as_array("boxes", self.boxes)
         shape = shape_of(box)
         if shape == (0,):
             box = np.zeros((0, num))
         elif num == 8 and len(shape) == 3 and shape[1:] == (4, 2):
             box = namespace(box).reshape(box, (shape[0], 8))
         elif len(shape) != 2 or shape[1] != num:
-            raise InputError(f"`box` must have shape {_wanted(self.box_format)}; got {shape}{_hint(shape)}")
-        check_real("box", box)
-        object.__setattr__(self, "box", box)
+            raise InputError(f"`boxes` must have shape {_wanted(self.box_format)}; got {shape}{_hint(shape)}")
+        check_real("boxes", box)
+        object.__setattr__(self, "boxes", box)
         _check_rows(self._compiled(is_probabilistic=False), box, self.box_format)
 
+    @classmethod
+    def from_written(cls, written: Mapping[str, Any], **_: Any) -> "OrientedBoxes":
+        """Build boxes of the given format."""
+        return cls(boxes=written["boxes"], box_format=written.get("box_format", "xyxyxyxy"))
+
+    @classmethod
+    def empty(cls, box_format: BoxFormat | None = None) -> "OrientedBoxes":
+        """Build a column without boxes."""
+        return cls(boxes=np.zeros(0), box_format=box_format or "xyxyxyxy")
+
     def __len__(self) -> int:
-        return int(self.box.shape[0])
+        return int(self.boxes.shape[0])
 
     @property
     def arrays(self) -> tuple[Array, ...]:
         """The boxes."""
-        return (self.box,)
+        return (self.boxes,)
 
     def take(self, rows: Any) -> Self:
         """Select boxes. `rows`: indices, or one flag per row."""
-        return replace(self, box=take_rows(self.box, rows))
+        return replace(self, boxes=take_rows(self.boxes, rows))
 
     def corners(self) -> NDArray[np.float64]:
         """The corners x1, y1, …, x4, y4, which turn from x to y, in host memory. Shape (N, 8).
 
-        >>> OrientedBoxes(box=[[2, 1, 4, 2, 0]], box_format="cxcywha:radians").corners().tolist()
+        >>> OrientedBoxes(boxes=[[2, 1, 4, 2, 0]], box_format="cxcywha:radians").corners().tolist()
         [[0.0, 0.0, 4.0, 0.0, 4.0, 2.0, 0.0, 2.0]]
         """
         corners: NDArray[np.float64] = self._compiled(is_probabilistic=False).measured()[0]
@@ -118,11 +165,13 @@ class OrientedBoxes(Geometry):
 
     def areas(self, protocol: Protocol, like: Array | None = None) -> Array:  # noqa: ARG002
         """Width times height, or the area within the corners. Shape (N,)."""
-        return as_widest_float(self._compiled(is_probabilistic=False).measured()[2], self.box if like is None else like)
+        return as_widest_float(
+            self._compiled(is_probabilistic=False).measured()[2], self.boxes if like is None else like
+        )
 
     def outer_boxes(self) -> Array:
         """The upright box around the corners. Shape (N, 4)."""
-        return as_widest_float(self._compiled(is_probabilistic=False).measured()[1], self.box)
+        return as_widest_float(self._compiled(is_probabilistic=False).measured()[1], self.boxes)
 
     def sketch(self, row: int) -> Sketch:
         """The four corners."""
@@ -133,7 +182,7 @@ class OrientedBoxes(Geometry):
         return self._compiled(is_probabilistic=protocol.iou_type == "probiou")
 
     def _compiled(self, *, is_probabilistic: bool) -> Any:
-        box = to_numpy(self.box)
+        box = to_numpy(self.boxes)
         box = compact(box, box.dtype if box.dtype in (np.float32, np.float64) else np.float64)
         return _compiled.OrientedBoxes(box, _FORMATS[self.box_format], is_probabilistic)
 
@@ -152,7 +201,7 @@ class OrientedBoxes(Geometry):
         """IoU or ProbIoU of two boxes.
 
         >>> protocol = Protocol.named("coco", iou_type="obb")
-        >>> one, other = OrientedBoxes(box=[[0, 0, 2, 0, 2, 2, 0, 2], [1, 0, 3, 0, 3, 2, 1, 2]]).shapes(protocol)
+        >>> one, other = OrientedBoxes(boxes=[[0, 0, 2, 0, 2, 2, 0, 2], [1, 0, 3, 0, 3, 2, 1, 2]]).shapes(protocol)
         >>> OrientedBoxes.similarity(one, other, is_crowd=True, protocol=protocol)
         0.5
         """
@@ -295,7 +344,7 @@ def _check_rows(compiled: Any, box: Array, box_format: str) -> None:
         "not_convex": "must be convex: no corner may lie inside of the triangle of the others",
     }
     is_valid = compiled.faults(LARGEST_SIDE) == _compiled.OrientedFault.none.value
-    raise RowError("box", int(row), f"{rules[fault.name]}; got {to_numpy(box[row]).tolist()}", is_valid)
+    raise RowError("boxes", int(row), f"{rules[fault.name]}; got {to_numpy(box[row]).tolist()}", is_valid)
 
 
 def _angle_rule(box_format: str) -> str:

@@ -20,16 +20,16 @@ def compiled_columns(
     area, own_area, kind = truths.area, detections.area, truths.kinds(protocol)
     return (
         _compiled.Detections(
-            compact(to_numpy(detections.image)),
-            compact(to_numpy(detections.label)),
-            compact(host_scores(detections.score), score_dtype),
+            compact(to_numpy(detections.image_ids)),
+            compact(to_numpy(detections.labels)),
+            compact(host_scores(detections.scores), score_dtype),
             detections.geometry.compiled(protocol),
             coverage_codes(detections, truths, protocol),
             None if own_area is None else compact(to_numpy(own_area), np.float64),
         ),
         _compiled.Truths(
-            compact(to_numpy(truths.image)),
-            compact(to_numpy(truths.label)),
+            compact(to_numpy(truths.image_ids)),
+            compact(to_numpy(truths.labels)),
             truths.geometry.compiled(protocol),
             None if area is None else compact(to_numpy(area), np.float64),
             None if kind is None else compact(to_numpy(kind), np.uint8),

@@ -74,7 +74,7 @@ def evaluate(detections: Detections, truths: Truths, protocol: Protocol, threads
         _compiled_numbers(_wanted(protocol), protocol, groups),
         threads,
     )
-    unseen = {"class_groups": groups, "invalid_image": detections.invalid_image}
+    unseen = {"class_groups": groups, "invalid_image": detections.invalid_image_ids}
     tally = tally_of(columns, protocol, truths.names_by_label, **unseen)
     return Evaluated(tally, _finished([tally], done, done.averages.numbers, threads))
 

@@ -39,16 +39,16 @@ def count_jaccard(
         return found
 
     as_detections = Detections(
-        image=regular.image, label=regular.label, score=np.ones(len(regular)), geometry=regular.geometry
+        image_ids=regular.image_ids, labels=regular.labels, scores=np.ones(len(regular)), geometry=regular.geometry
     )
     is_within, is_truth_within = np.zeros(len(detections), bool), np.zeros(len(regular), bool)
     is_within[find_pairs(detections, ignored, is_relative=True)[0]] = True
     is_truth_within[find_pairs(as_detections, ignored, is_relative=True)[0]] = True
 
     row, column, weight = find_pairs(detections, regular, is_relative=False)
-    score = host_scores(detections.score)
-    image_of = np.searchsorted(images, host_ids(detections.image))
-    truth_image_of = np.searchsorted(images, host_ids(regular.image))
+    score = host_scores(detections.scores)
+    image_of = np.searchsorted(images, host_ids(detections.image_ids))
+    truth_image_of = np.searchsorted(images, host_ids(regular.image_ids))
     counts = np.zeros((images.size, len(JACCARD_SCORES), 3), np.int32)
     for s, threshold in enumerate(JACCARD_SCORES):
         is_above = score > threshold

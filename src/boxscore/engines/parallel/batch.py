@@ -111,17 +111,17 @@ def match_batch(
     check_static(protocol)
     if protocol.federated and detections.coverage is None:
         raise InputError(f"`detections` must have `coverage`: protocol {protocol.name} is federated; got None")
-    columns = padded_boxes(detections.box, box_format, protocol)
-    truth_columns = padded_boxes(truths.box, box_format, protocol)
-    real = float_dtype(truths.box)
+    columns = padded_boxes(detections.boxes, box_format, protocol)
+    truth_columns = padded_boxes(truths.boxes, box_format, protocol)
+    real = float_dtype(truths.boxes)
     return match_shapes(
         DetectionBatch(
-            columns, columns.area, detections.label, detections.score, detections.discarded, detections.coverage
+            columns, columns.area, detections.labels, detections.scores, detections.discarded, detections.coverage
         ),
         TruthBatch(
             truth_columns,
             truth_columns.area if truths.area is None else namespace(truths.area).astype(truths.area, real),
-            truths.label,
+            truths.labels,
             ignored_kinds(truths.ignore, protocol) if truths.kind is None else kinds_under(truths.kind, protocol),
             None if truths.kind is None else truths.kind == GROUP,
         ),

@@ -34,7 +34,11 @@ class RankedDetections(NamedTuple):
 
 def rank_detections(detections: Detections, truths: Truths, protocol: Protocol) -> RankedDetections:
     """Rank the detections, and drop those beyond the limits or not covered (Alg. 5), before any comparison."""
-    image_E, label_E, score_E = host_ids(detections.image), host_ids(detections.label), host_scores(detections.score)
+    image_E, label_E, score_E = (
+        host_ids(detections.image_ids),
+        host_ids(detections.labels),
+        host_scores(detections.scores),
+    )
     row_E = order_by(image_E, label_E, -score_E)
     image, label = image_E[row_E], label_E[row_E]
     if protocol.limits_per == "image":
@@ -66,7 +70,7 @@ class GroupedTruths(NamedTuple):
 
 def group_truths(truths: Truths) -> GroupedTruths:
     """Sort the truths by group; within a group they keep their order."""
-    image_H, label_H = host_ids(truths.image), host_ids(truths.label)
+    image_H, label_H = host_ids(truths.image_ids), host_ids(truths.labels)
     row_H = order_by(image_H, label_H)
     return GroupedTruths(row_H, image_H[row_H], label_H[row_H])
 

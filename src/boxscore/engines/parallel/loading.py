@@ -22,9 +22,9 @@ from boxscore.protocol.protocol import IouType
 class PaddedTruths(NamedTuple):
     """The truths of a mini-batch. A dummy has label -1, which no detection has, and is ignored."""
 
-    box: Array
+    boxes: Array
     """Shape (N, G, 4)."""
-    label: Array
+    labels: Array
     """Shape (N, G)."""
     ignore: Array
     """The paper's mask: True for dummies and for difficult truths or crowds. Shape (N, G)."""
@@ -37,11 +37,11 @@ class PaddedTruths(NamedTuple):
 class PaddedDetections(NamedTuple):
     """The detections of a mini-batch."""
 
-    box: Array
+    boxes: Array
     """Shape (N, D, 4)."""
-    label: Array
+    labels: Array
     """Shape (N, D)."""
-    score: Array
+    scores: Array
     """Shape (N, D)."""
     discarded: Array
     """True for detections that post-processing discarded, and for padding. Shape (N, D)."""
@@ -71,7 +71,7 @@ def pad_truths(
 
     >>> import numpy as np
     >>> padded = pad_truths([np.ones((2, 4)), np.ones((1, 4))], [np.array([3, 5]), np.array([3])])
-    >>> padded.label.tolist(), padded.ignore.tolist()
+    >>> padded.labels.tolist(), padded.ignore.tolist()
     ([[3, 5], [3, -1]], [[False, False], [False, True]])
     """
     if not boxes:
@@ -84,20 +84,20 @@ def pad_truths(
     if num_truths is not None and longest > num_truths:
         raise InputError(f"`num_truths` must be at least {longest}, the most truths of an image; got {num_truths}")
     xp = namespace(*boxes, *labels)
-    columns = {"box": xp.concat(list(boxes), axis=0), "label": xp.concat(list(labels), axis=0)}
+    columns = {"boxes": xp.concat(list(boxes), axis=0), "labels": xp.concat(list(labels), axis=0)}
     if ignores is not None:
         columns["ignore"] = xp.concat(list(ignores), axis=0)
     return _padded(columns, num_rows, longest if num_truths is None else num_truths)
 
 
 def _padded(columns: Mapping[str, Array], num_rows: Sequence[int], length: int) -> PaddedTruths:
-    """Pad all columns; without boxes, `box` is None."""
-    xp = namespace(columns["label"])
-    label = xp.astype(columns["label"], int_dtype(columns["label"]))
+    """Pad all columns; without boxes, `boxes` is None."""
+    xp = namespace(columns["labels"])
+    label = xp.astype(columns["labels"], int_dtype(columns["labels"]))
     ignore = columns["ignore"] if "ignore" in columns else xp.zeros_like(label, dtype=xp.bool)
     return PaddedTruths(
-        box=pad_rows(columns["box"], num_rows, length, fill=0) if "box" in columns else None,
-        label=pad_rows(label, num_rows, length, fill=-1),
+        boxes=pad_rows(columns["boxes"], num_rows, length, fill=0) if "boxes" in columns else None,
+        labels=pad_rows(label, num_rows, length, fill=-1),
         ignore=pad_rows(ignore, num_rows, length, fill=True),
         area=pad_rows(columns["area"], num_rows, length, fill=0) if "area" in columns else None,
     )
@@ -111,15 +111,15 @@ def collate_truths(
     Args:
         samples: Pairs of an image and its target, a dict with `boxes` (G, 4), `labels` (G,) and optionally any of
             `ignore`, `iscrowd` and `difficult` (G,), `area` (G,) and `image_id`. Other keys are dropped.
-        iou_type: With "segm" targets have `masks` (G, H, W) instead of `boxes`, with ("bbox", "segm") both. With
-            "keypoints" they have `keypoints` (G, K, 3) and optionally `visibility` and `boxes`.
+        iou_type: With "segm" targets have `masks` (G, H, W) instead of `boxes`, with ("bbox", "segm") both; with
+            other similarities they have the keys of its geometry.
         box_format: Only matters if boxes are oriented, (G, 5) or (G, 8).
 
     Returns:
         The images, stacked if they have one shape, else as a list; and the batch, as `MeanAveragePrecision.update`
         takes it: `boxes` (N, G, 4), `labels` (N, G), -1 for dummies, `ignore` (N, G), and `area` and `image_id` if the
         targets have them. Ids that are names stay a list. `masks` are (N, G, H, W), smaller ones padded to the right
-        and below with pixels that are off; `keypoints` are (N, G, K, 3).
+        and below with pixels that are off; other shapes are (N, G, …).
 
     >>> import numpy as np
     >>> one = {"boxes": np.ones((1, 4)), "labels": np.array([7]), "image_id": 3}
@@ -137,9 +137,9 @@ def collate_truths(
     images, targets = (list(part) for part in zip(*samples, strict=True))
     padded, shapes = in_argument("samples", _pad_targets, targets, TRUTH_KEYS.of_shapes(iou_type, box_format))
     columns = {
-        "boxes": padded.box,
+        "boxes": padded.boxes,
         **shapes,
-        "labels": padded.label,
+        "labels": padded.labels,
         "ignore": padded.ignore,
         "area": padded.area,
     }
@@ -147,15 +147,15 @@ def collate_truths(
     if any("image_id" in target for target in targets):
         ids = in_argument("samples", image_ids_of, targets, "as other samples do")
         names = [ids.names.get(number, number) for number in ids.numbers]
-        int64 = int_dtype(padded.label)
-        batch["image_id"] = names if ids.names else constant(ids.numbers, like=padded.label, dtype=int64)
+        int64 = int_dtype(padded.labels)
+        batch["image_id"] = names if ids.names else constant(ids.numbers, like=padded.labels, dtype=int64)
     if all(is_array(image) and image.shape == images[0].shape and image.dtype == images[0].dtype for image in images):
         return namespace(*images).stack(images, axis=0), batch
     return images, batch
 
 
 def _pad_targets(targets: Sequence[Mapping[str, Any]], keys: Keys) -> tuple[PaddedTruths, dict[str, Array]]:
-    """The padded columns, and by key the shapes other than boxes: pixels of masks, and keypoints."""
+    """The padded columns, and by key the shapes other than boxes, masks as pixels."""
     has_masks = "masks" in keys.required
     required = {key: name for key, name in keys.required.items() if key != "masks"}
     read = read_images(targets, keys._replace(required=required, others=(*keys.others, "masks")))
@@ -163,18 +163,18 @@ def _pad_targets(targets: Sequence[Mapping[str, Any]], keys: Keys) -> tuple[Padd
     home = next(column for column in read.columns.values() if library(column) == framework)
     columns = {name: convert(column, like=home) for name, column in read.columns.items()}
     with read.named_rows():
-        check_rows("label", columns["label"] >= 0, "must not be negative, as dummies are", columns["label"])
+        check_rows("labels", columns["labels"] >= 0, "must not be negative, as dummies are", columns["labels"])
         if "ignore" in columns:
             columns["ignore"] = as_flags("ignore", columns["ignore"])
     length = max(read.num_rows)
-    keypoints: dict[str, Array] = {
+    shapes: dict[str, Array] = {
         name: pad_rows(columns.pop(name), read.num_rows, length, 0)
-        for name in ("keypoints", "visibility")
-        if name in columns
+        for name in [*columns]
+        if name not in PaddedTruths._fields
     }
     padded = _padded(columns, read.num_rows, length)
     if not has_masks:
-        return padded, keypoints
+        return padded, shapes
     given = masks_of_images(targets, "masks", read.num_rows)
     pixels = [list(_pixels_of(masks)) for masks in given]
     sizes = [each.shape for image in pixels for each in image] + [each.shape[1:] for each in given if is_array(each)]
@@ -182,7 +182,7 @@ def _pad_targets(targets: Sequence[Mapping[str, Any]], keys: Keys) -> tuple[Padd
     for image, masks in enumerate(pixels):
         for row, each in enumerate(masks):
             both[image, row, : each.shape[0], : each.shape[1]] = each
-    return padded, {**keypoints, "masks": convert(both, like=home)}
+    return padded, {**shapes, "masks": convert(both, like=home)}
 
 
 def _pixels_of(masks: Any) -> Iterator[NDArray[Any]]:

@@ -88,13 +88,13 @@ class Pages:
         try:
             runs = self._folder.scan()
         except InputError as error:
-            return json_block(self._plain([], str(error)))
+            return json_block(self._values([], str(error)))
         with self._data_lock:
             if self._data is None or runs != self._data[0]:  # runs are compared by identity
-                self._data = (runs, json_block(self._plain(runs)))
+                self._data = (runs, json_block(self._values(runs)))
             return self._data[1]
 
-    def _plain(self, runs: Sequence[Run], problem: str | None = None) -> dict[str, Any]:
+    def _values(self, runs: Sequence[Run], problem: str | None = None) -> dict[str, Any]:
         """Contents of the overview, as values for JSON."""
         measures = list(dict.fromkeys(name for run in runs for entry in run.entries for name in entry.numbers))
         return {
@@ -224,14 +224,14 @@ def _document(found: ListedEntry) -> dict[str, Any]:
         "comparable": entry.comparable,
         "numbers": [[name, rounded(value)] for name, value in entry.numbers.items()],
         "classes": [
-            [cut(str(row.get("name", ""))), *(_plain(row.get(key)) for key in ("ap", "ap_50", "ar"))]
-            + [_plain(row.get(key)) for key in ("num_truths", "num_detections")]
+            [cut(str(row.get("name", ""))), *(_number_or_none(row.get(key)) for key in ("ap", "ap_50", "ar"))]
+            + [_number_or_none(row.get(key)) for key in ("num_truths", "num_detections")]
             for row in rows
         ],
     }
 
 
-def _plain(value: Any) -> float | None:
+def _number_or_none(value: Any) -> float | None:
     return float(value) if is_number(value) else None
 
 

@@ -251,7 +251,7 @@ def _read(path: Path, stamp: Stamp, root: Path) -> Content:
     except OSError as error:
         return Unreadable(name, f"can't be read: {error.strerror}")
     except InputError as error:
-        return Unreadable(name, str(error).removeprefix(f"{path}: "))
+        return Unreadable(name, error.rule)
     except (*blocks.UNREADABLE, MemoryError) as error:
         return Unreadable(name, f"the content is invalid: {error or type(error).__name__}")
     return None

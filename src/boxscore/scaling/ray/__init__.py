@@ -14,11 +14,12 @@ from typing import Any
 from boxscore._support.exceptions import InputError
 from boxscore.data.dataset import ClassNames
 from boxscore.data.geometry.box_formats import BoxFormat
+from boxscore.data.geometry.kinds import kind_of
 from boxscore.engines.map_reduce import reduce_tallies
 from boxscore.protocol.protocol import ProtocolLike, as_protocol
 from boxscore.result.result import Result
-from boxscore.scaling.ray.datasets import check_columns, library, plain_errors, settings_of
-from boxscore.scaling.ray.job import Job, shape_of
+from boxscore.scaling.ray.datasets import check_columns, library, one_line_errors, settings_of
+from boxscore.scaling.ray.job import Job
 from boxscore.scaling.ray.parquet_files import Files
 from boxscore.scaling.ray.suspicious_results import warn_if_suspicious
 from boxscore.scaling.ray.tally_store import RayTallyStore
@@ -43,10 +44,10 @@ def evaluate(
     Args:
         detections: Columns `image`, `label`, `score` and `box`, a list or array of 4. A protocol of masks
             (`Protocol.named("coco", iou_type="segm")`) reads `mask` instead of `box`: a struct of `size`, height and
-            width, and `counts`, COCO's compressed run lengths. A protocol of keypoints reads `keypoints`, a list or
-            tensor x, y, visibility or score, …, and optionally `box` and `area`. With a column `path`, as
+            width, and `counts`, COCO's compressed run lengths. A protocol of other shapes reads the columns of their
+            geometry (a list or tensor for several numbers), and optionally `box` and `area`. With a column `path`, as
             `read_parquet(…, include_paths=True)` gives it, errors name the file.
-        truths: As `detections`, without `score`, optionally with `ignore`, `area` and, for keypoints, `num_keypoints`.
+        truths: As `detections`, without `score`, optionally with `ignore`, `area` and the geometry's `more_columns`.
             Images and classes are integers, or names, on both sides; names are numbered in alphabetical order.
         protocol: A protocol or its name.
         box_format: The format of the boxes on both sides.
@@ -65,8 +66,8 @@ def _evaluate(detections: Any, truths: Any, job: Job, quiet: bool, files: Sequen
     with ExitStack() as stack:
         for dataset in (detections, truths):
             stack.enter_context(settings_of(dataset.context, quiet))
-        stack.enter_context(plain_errors((detections, truths), quiet, files))
-        check_columns(detections, truths, job.shape)
+        stack.enter_context(one_line_errors((detections, truths), quiet, files))
+        check_columns(detections, truths, job.kind.columns)
         job = job.survey(detections, truths)
         tallies = job.match(detections, truths) if job.num_rows else None
         result = reduce_tallies(RayTallyStore.of(job, tallies), threads=1)
@@ -96,11 +97,11 @@ def evaluate_files(
         memory: Memory of one worker; it determines the numbers of shards and bins.
         quiet: Without Ray's progress bars and notes.
     """
-    with plain_errors((), quiet):
-        shape = shape_of(as_protocol(protocol))
+    with one_line_errors((), quiet):
+        kind = kind_of(as_protocol(protocol).iou_type)
         sides = [
-            Files.at(fspath(detections), has_scores=True, shape=shape, box_format=box_format, quiet=quiet),
-            Files.at(fspath(truths), shape=shape, box_format=box_format, quiet=quiet),
+            Files.at(fspath(detections), has_scores=True, kind=kind, box_format=box_format, quiet=quiet),
+            Files.at(fspath(truths), kind=kind, box_format=box_format, quiet=quiet),
         ]
     first, second = (side.known_box_format(box_format) for side in sides)
     if first != second:

@@ -42,14 +42,14 @@ def messages_of(dataset: Any) -> list[Any]:
     return [pickle.loads(row["message"]) for row in dataset.iter_rows()]
 
 
-def check_columns(detections: Any, truths: Any, shape: str = "box") -> None:
+def check_columns(detections: Any, truths: Any, shape: Sequence[str] = ("box",)) -> None:
     """Raise `InputError` unless both sides have their columns, and the same kind of ids, text or integers.
 
-    `shape`: the column of the shapes.
+    `shape`: the columns of the shapes.
     """
     sides = {"detections": _types_of(detections), "truths": _types_of(truths)}
     for side, types in sides.items():
-        needed = [name for name in ("image", "label", "score", shape) if name != "score" or side == "detections"]
+        needed = [name for name in ("image", "label", "score", *shape) if name != "score" or side == "detections"]
         if types and not types.keys() >= set(needed):
             raise InputError(f"`{side}` must have the columns {', '.join(needed)}; got {', '.join(types)}")
     for name in ("image", "label"):
@@ -78,8 +78,8 @@ def has_text(dataset: Any, name: str) -> bool:
 def _is_text(kind: Any) -> bool:
     """Whether a type is text, dictionary-encoded or not."""
     types = arrow.pyarrow().types
-    plain = kind.value_type if types.is_dictionary(kind) else kind
-    return bool(types.is_string(plain) or types.is_large_string(plain))
+    value_type = kind.value_type if types.is_dictionary(kind) else kind
+    return bool(types.is_string(value_type) or types.is_large_string(value_type))
 
 
 def distinct_values(dataset: Any, name: str) -> list[Any]:
@@ -126,7 +126,7 @@ def settings_of(context: Any, quiet: bool) -> Iterator[None]:
 
 
 @contextmanager
-def plain_errors(datasets: Sequence[Any], quiet: bool, files: Sequence[str] = ()) -> Iterator[None]:
+def one_line_errors(datasets: Sequence[Any], quiet: bool, files: Sequence[str] = ()) -> Iterator[None]:
     """Convert errors in tasks to a one-line `InputError`, without Ray's stack traces.
 
     `files`: the files of the datasets, if Ray doesn't know them.

@@ -12,9 +12,9 @@ from boxscore._support.exceptions import InputError
 from boxscore._support.memory_size import format_size, parse_size
 from boxscore.data.batch_keys import COVERAGE_KEYS
 from boxscore.data.dataset import ClassNames, Detections, Truths
+from boxscore.data.geometry import Geometry
 from boxscore.data.geometry.box_formats import BoxFormat, check_box_format
-from boxscore.data.geometry.keypoints import Keypoints
-from boxscore.data.geometry.masks import Masks
+from boxscore.data.geometry.kinds import kind_of
 from boxscore.data.image_facts import CLASS_GROUP
 from boxscore.data.validation import RowError
 from boxscore.pipeline import match
@@ -36,17 +36,8 @@ from boxscore.scaling.shards import check_has_groups, check_sources, match_shard
 MATCH_BYTES = 500
 """Memory of a worker per row, detection or truth, while its shard is matched."""
 
-POINT_BYTES = 100
-"""Additional memory per keypoint."""
-
 MIN_MEMORY = 10_000_000
 """Minimum memory of a worker, in bytes: with less, Ray would spend its time on keeping track of shards."""
-
-
-def shape_of(protocol: Protocol) -> str:
-    """The column of the shapes that a protocol compares: `box`, `mask` or `keypoints`."""
-    kinds = {"mask": Masks.iou_types, "keypoints": Keypoints.iou_types}
-    return next((name for name, iou_types in kinds.items() if protocol.iou_type in iou_types), "box")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -95,6 +86,8 @@ class Job:
     """The settings of an evaluation, which every task knows."""
 
     protocol: Protocol
+    kind: type[Geometry]
+    """The geometry that the protocol compares; sent by reference, so that workers import its module."""
     box_format: BoxFormat
     class_names: Mapping[int, str] | None
     class_groups: Mapping[int, str] | None = None
@@ -117,23 +110,15 @@ class Job:
         limit = parse_size(memory)
         if limit < MIN_MEMORY:
             raise InputError(f"`memory` must be {format_size(MIN_MEMORY)} or more; got {format_size(limit)}")
-        names = Truths(image=[], label=[], box=[], class_names=class_names).names_by_label
-        return cls(protocol=as_protocol(protocol), box_format=box_format, class_names=names, memory=limit)
+        names = Truths(image_ids=[], labels=[], boxes=[], class_names=class_names).names_by_label
+        rules = as_protocol(protocol)
+        kind = kind_of(rules.iou_type)
+        return cls(protocol=rules, kind=kind, box_format=box_format, class_names=names, memory=limit)
 
     @property
     def shapes(self) -> dict[str, Any]:
         """Arguments for reading the shapes of tables."""
-        return {"box_format": self.box_format, "iou_type": self.protocol.iou_type}
-
-    @property
-    def shape(self) -> str:
-        """The column of the shapes in tables: `box`, `mask` or `keypoints`."""
-        return shape_of(self.protocol)
-
-    @property
-    def _row_bytes(self) -> int:
-        """Memory of a worker per row."""
-        return MATCH_BYTES + (POINT_BYTES * len(self.protocol.sigmas) if self.shape == "keypoints" else 0)
+        return {"box_format": self.box_format, "kind": self.kind}
 
     def survey(self, detections: Any, truths: Any) -> "Job":
         """Collect the names of two datasets, count their rows and plan the shards; return the completed job."""
@@ -157,7 +142,8 @@ class Job:
         num_rows = num_detections + truths.count()
         num_workers = ceil(library().cluster_resources().get("CPU", 1))
         # Rows are spread by a hash, so some shards are larger than others, and a task may get two of them.
-        num_needed = ceil(2 * num_rows * self._row_bytes / self.memory)
+        row_bytes = MATCH_BYTES + self.kind.row_bytes(self.protocol)
+        num_needed = ceil(2 * num_rows * row_bytes / self.memory)
         return replace(
             self,
             class_names=class_names,
@@ -195,7 +181,7 @@ class Job:
             else:
                 rows = arrow.detections_of(numbered, **self.shapes)
         except RowError as error:
-            raise InputError(f"{place_of(table, error.row, side)}: `{error.column}` {error.rule}") from None
+            raise InputError(f"{place_of(table, error.row, side)}: `{error.heading}` {error.rule}") from None
         except InputError as error:
             raise InputError(f"{place_of(table, 0, side)}: {error}") from None
         first = table.column("row")[0].as_py() if table.num_rows else 0
@@ -232,9 +218,8 @@ class Job:
 
     def _no_rows(self) -> dict[str, Any]:
         """Both sides without rows."""
-        nothing: dict[str, Any] = {"image": [], "label": [], self.shape: []}
-        nothing |= {"box_format": self.box_format} if self.shape == "box" else {}
-        return {"detections": Detections(**nothing, score=[]), "truths": Truths(**nothing)}
+        nothing: dict[str, Any] = {"image_ids": [], "labels": [], "geometry": self.kind.empty(self.box_format)}
+        return {"detections": Detections(**nothing, scores=[]), "truths": Truths(**nothing)}
 
     def empty_tally(self) -> Tally:
         """The tally of no images, with the class names."""

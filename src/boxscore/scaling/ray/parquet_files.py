@@ -9,15 +9,17 @@ from typing import Any
 import numpy as np
 
 from boxscore._support.exceptions import InputError
+from boxscore.data.geometry import Geometry
 from boxscore.data.geometry.box_formats import BoxFormat, is_oriented
-from boxscore.data.geometry.boxes import to_xywh
+from boxscore.data.geometry.boxes import Boxes, to_xywh
+from boxscore.data.geometry.masks import Masks
 from boxscore.data.image_facts import SIZES
-from boxscore.formats import table_facts, table_keypoints, table_masks, tables
+from boxscore.formats import table_facts, table_masks, tables
 from boxscore.formats.tables import Table
 from boxscore.result import arrow
 from boxscore.scaling.ray.datasets import library, readable, settings_of
 
-_KINDS = {".parquet": "parquet", ".pq": "parquet", ".csv": "csv", ".json": "json", ".jsonl": "json"}
+_READERS = {".parquet": "parquet", ".pq": "parquet", ".csv": "csv", ".json": "json", ".jsonl": "json"}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -25,7 +27,8 @@ class Files:
     """Files of one format, and the names of their columns."""
 
     files: Sequence[str]
-    kind: str
+    reader: str
+    """The name of Ray's reader: parquet, csv or json."""
     columns: Mapping[str, str]
     """The files' column names, by boxscore's names."""
     box: Sequence[str]
@@ -33,7 +36,7 @@ class Files:
     box_format: BoxFormat | None
     """The format that the names of the box's columns imply; None if it is one column."""
     is_beside: bool = False
-    """Whether boxes are read besides keypoints: then they are converted to xywh, whatever their format is."""
+    """Whether boxes are read besides other shapes: then they are converted to xywh, whatever their format is."""
 
     @classmethod
     def at(
@@ -41,7 +44,7 @@ class Files:
         path: str,
         *,
         has_scores: bool = False,
-        shape: str = "box",
+        kind: type[Geometry] = Boxes,
         box_format: BoxFormat | None = None,
         quiet: bool = False,
     ) -> "Files":
@@ -50,17 +53,17 @@ class Files:
         Args:
             path: A file, a folder or a pattern.
             has_scores: Whether the files have detections.
-            shape: `box`, `mask` or `keypoints`; boxes are read besides keypoints, if the files have any.
+            kind: The geometry; boxes are read besides geometries other than masks, if the files have any.
             box_format: The format of boxes; None: as the column names imply.
             quiet: Without Ray's progress bars.
         """
         files = files_at(path)
-        kind = _kind_of(files[0])
-        other = next((file for file in files if _kind_of(file) != kind), None)
+        reader = _reader_of(files[0])
+        other = next((file for file in files if _reader_of(file) != reader), None)
         if other is not None:
             raise InputError(f"{path}: must have files of one kind; got {files[0]} and {other}")
         with readable(files[0]):
-            first = _read(kind, files[:1])
+            first = _read(reader, files[:1])
             with settings_of(first.context, quiet):
                 schema = first.schema()
         named = {name.lower(): name for name in (() if schema is None else schema.names)}
@@ -71,28 +74,27 @@ class Files:
             "score": table.need("score", *tables.SCORES) if has_scores else None,
             "ignore": table.find(*tables.IGNORES),
             "area": table.find("area"),
-            "mask": table.need("mask", *table_masks.NAMES) if shape == "mask" else None,
+            "mask": table.need("mask", *table_masks.NAMES) if kind is Masks else None,
             **({} if has_scores else {name: table.find(name) for name in (*table_facts.NAMES, *SIZES)}),
         }
-        if shape == "keypoints":
-            more["keypoints"] = table.need("keypoints", table_keypoints.NAME)
-            more["num_keypoints"] = table.find(table_keypoints.NUM_LABELLED)
+        is_beside = not kind.is_box and kind is not Masks
+        if is_beside:
+            more |= {name: table.need(kind.plural, name) for name in kind.columns}
+            more |= {name: table.find(name) for name in kind.more_columns}
         columns = {"image": image, "label": label} | {ours: name for ours, name in more.items() if name is not None}
         ours = {ours: named[name] for ours, name in columns.items()}
-        if shape == "mask" or (shape == "keypoints" and not table.has_boxes()):
-            return cls(
-                files=files, kind=kind, columns=ours, box=(), box_format="xywh" if shape == "keypoints" else "xyxy"
-            )
-        known = tables.BOXES if shape == "keypoints" else _box_columns(box_format)
+        if kind is Masks or (is_beside and not table.has_boxes()):
+            return cls(files=files, reader=reader, columns=ours, box=(), box_format="xywh" if is_beside else "xyxy")
+        known = tables.BOXES if is_beside else _box_columns(box_format)
         box: tuple[str, ...] | None = next((names for names in known if all(name in named for name in names)), None)
         one = table.need("box", *tables.LIST_BOXES) if box is None else ""
         return cls(
             files=files,
-            kind=kind,
+            reader=reader,
             columns=ours,
             box=[named[name] for name in box or (one,)],
             box_format=box_format if box is None or is_oriented(box_format) else _FORMATS[box],
-            is_beside=shape == "keypoints",
+            is_beside=is_beside,
         )
 
     def known_box_format(self, given: BoxFormat | None) -> BoxFormat:
@@ -107,11 +109,11 @@ class Files:
     def dataset(self) -> Any:
         """The rows with boxscore's column names, each with the file that it comes from."""
         try:
-            rows = _read(self.kind, self.files, include_paths=True)
+            rows = _read(self.reader, self.files, include_paths=True)
         except arrow.pyarrow().ArrowException as error:
             for file in self.files:
                 with readable(file):
-                    _read(self.kind, [file])
+                    _read(self.reader, [file])
             raise InputError(f"{self.files[0]} and the files beside it don't go together: {error}") from None
         return rows.map_batches(self.renamed, batch_format="pyarrow", batch_size=None)
 
@@ -148,13 +150,13 @@ def _box_columns(box_format: BoxFormat | None) -> Iterable[tuple[str, ...]]:
     return [tables.CORNERS] if box_format == "xyxyxyxy" else tables.TURNED_BOXES
 
 
-def _kind_of(file: str) -> str:
-    return _KINDS[PurePosixPath(file).suffix.lower()]
+def _reader_of(file: str) -> str:
+    return _READERS[PurePosixPath(file).suffix.lower()]
 
 
-def _read(kind: str, files: Sequence[str], **options: Any) -> Any:
-    """The rows of files, by the reader of their kind."""
-    return getattr(library().data, f"read_{kind}")(list(files), **options)
+def _read(reader: str, files: Sequence[str], **options: Any) -> Any:
+    """The rows of files, by one of Ray's readers."""
+    return getattr(library().data, f"read_{reader}")(list(files), **options)
 
 
 def files_at(path: str) -> list[str]:
@@ -175,14 +177,14 @@ def files_at(path: str) -> list[str]:
         sizes = {each.path: each.size for each in infos if each.type == fs.FileType.File}
     except (OSError, arrow.pyarrow().ArrowException) as error:
         raise InputError(f"{path}: can't be read: {error}") from None
-    files = [file for file in sorted(sizes) if PurePosixPath(file).suffix.lower() in _KINDS]
+    files = [file for file in sorted(sizes) if PurePosixPath(file).suffix.lower() in _READERS]
     if has_magic(local):
         files = [file for file in files if PurePosixPath(file).match(local)]
     if not files:
-        raise InputError(f"{path}: no files with a name that ends in {', '.join(_KINDS)}")
+        raise InputError(f"{path}: no files with a name that ends in {', '.join(_READERS)}")
     filled = [file for file in files if sizes[file] != 0]
     for file in files:
         # Ray would skip it. A file of JSON lines may be empty; Parquet has a magic number and CSV a heading.
-        if sizes[file] == 0 and (_kind_of(file) != "json" or not filled):
+        if sizes[file] == 0 and (_reader_of(file) != "json" or not filled):
             raise InputError(f"{file}: must not be empty; got 0 bytes")
     return [f"{scheme}://{file}" if mark and scheme != "file" else file for file in filled]

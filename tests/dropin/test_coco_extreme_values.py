@@ -215,7 +215,7 @@ def compare(script: Callable[[Tool], Any], ours: Tool) -> str | None:
 
 
 @pytest.mark.parametrize("kind", SHAPES)
-def test_odd_values_give_what_pycocotools_gives(kind: str) -> None:
+def test_extreme_values_give_what_pycocotools_gives(kind: str) -> None:
     """Both raise, or both give the same arrays."""
     differences = {}
     for side, field, name, value in cells(kind):
@@ -229,7 +229,7 @@ def test_odd_values_give_what_pycocotools_gives(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", SHAPES)
-def test_odd_values_are_refused_by_the_faster_drop_in(kind: str) -> None:
+def test_extreme_values_are_refused_by_the_faster_drop_in(kind: str) -> None:
     """Where pycocotools raises. Numbers are compared with those of faster_coco_eval elsewhere; it has defaults."""
     ours = Tool(
         COCO=boxscore.coco.COCO, COCOeval=partial(boxscore.faster_coco_eval.COCOeval_faster, separate_eval=True)
