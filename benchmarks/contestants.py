@@ -113,8 +113,8 @@ def load_stream(folder: Path) -> Any:
         ]
 
     return (
-        images(found, {"boxes": "box", "scores": "score", "labels": "label"}),
-        images(there, {"boxes": "box", "labels": "label", "iscrowd": "ignore", "area": "area"}),
+        images(found, {key: key for key in ("boxes", "scores", "labels")}),
+        images(there, {"boxes": "boxes", "labels": "labels", "iscrowd": "ignore", "area": "area"}),
     )
 
 
