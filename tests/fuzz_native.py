@@ -97,9 +97,7 @@ def check_case(seed: int) -> None:
     assert_same(boxscore.finish(halves[0].merge(halves[1])), result)
     assert_resamples_are_exact(scene, protocol, seed=seed, resamples=2)
 
-    if protocol.extra_numbers or protocol.ap.startswith("linear"):
-        return  # which need all verdicts of a class at once
-    size = int(random.integers(1, 60))
+    size = int((tally.totals.pooled() if protocol.average == "micro" else tally.totals).num_detections.max(initial=1))
     assert_same(
         reduce_tallies(MemoryStore(halves, size, bool(random.random() < 0.5)), int(random.integers(1, 4))), result
     )

@@ -140,7 +140,7 @@ HOMES = {
     ),
     "means over classes": (r"pairwise_sum_by\(num_defined", {"core/curves/average.h"}),
     "reduce by class": (
-        r"\b(build_range|can_finish_together)\(",
+        r"\bcan_finish_together\(",
         {"boxscore/engines/native/compiled_engine.py", "boxscore/engines/map_reduce.py"},
     ),
 }
@@ -166,14 +166,14 @@ def test_a_formula_has_one_home(formula: str) -> None:
 def test_no_mean_is_taken_in_python_on_the_way_to_a_number() -> None:
     """Means over classes, thresholds and recall points are the compiled ones, whoever asks for them."""
     on_the_way = re.compile(
-        r"^boxscore/(result|engines/(native|map_reduce|bins)|scaling|pipeline|checks/pycocotools|dropin/(?!faster_))"
+        r"^boxscore/(result|engines/(native|map_reduce)|scaling|pipeline|checks/pycocotools|dropin/(?!faster_))"
     )
     means = re.compile(r"np\.(mean|average|nanmean)\(|\.mean\(")
     assert [name for name, code in sources().items() if on_the_way.match(name) and means.search(code)] == []
 
 
 AFTER_MATCHING = re.compile(
-    r"^boxscore/(result/(?!arrow)|pipeline|engines/(map_reduce|bins)|analysis/|report/|dropin/accumulation)"
+    r"^boxscore/(result/(?!arrow)|pipeline|engines/map_reduce|analysis/|report/|dropin/accumulation)"
     r"|^core/(match/(?!images)|curves/|bootstrap/)"
 )
 

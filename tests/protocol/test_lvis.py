@@ -169,7 +169,7 @@ class TestFixed:
         """Parquet files keep lists, groups and images without truths; limits over the dataset are by class."""
         if is_tight:
             monkeypatch.setattr("boxscore.scaling.out_of_core.MATCH_BYTES", 2**26)
-            monkeypatch.setattr("boxscore.scaling.out_of_core.FINISH_BYTES", 2**25)
+            monkeypatch.setattr("boxscore.scaling.out_of_core.FINISH_BYTES", 2**24)
         files, _ = self.scene(3, tmp_path)
         detections, truths = read(files)
         paths = tmp_path / "detections.parquet", tmp_path / "truths.parquet"

@@ -92,15 +92,15 @@ def scene() -> Scene:
 @pytest.mark.parametrize(
     "protocol",
     ["coco", "voc2012", Protocol.named("voc2007", average="micro")],
-    ids=["coco, split", "voc2012, split", "voc2007, micro"],
+    ids=["coco, bins", "voc2012, bins", "voc2007, micro"],
 )
 def test_blocks_in_any_order_give_the_bits_of_one_process(
     cluster: Path, scene: Scene, protocol: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Images are spread over blocks, and a row is taken to need so much memory that large classes are split."""
+    """Images are spread over blocks, and a row is taken to need so much memory that a bin has one class."""
     if isinstance(protocol, str):  # all classes as one take a second reduction, which is enough
         monkeypatch.setattr("boxscore.scaling.ray.job.MATCH_BYTES", 1_500_000)
-        monkeypatch.setattr("boxscore.scaling.ray.tally_store.DRAW_BYTES", 6_000_000)
+        monkeypatch.setattr("boxscore.scaling.ray.tally_store.DRAW_BYTES", 4_500_000)
     found, there = (shuffled(table, seed) for seed, table in enumerate(tables(scene)))
     datasets = ray.data.from_arrow(blocks(found, 4)), ray.data.from_arrow(blocks(there, 3))
     result = evaluate(*datasets, protocol, memory="1GB")

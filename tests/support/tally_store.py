@@ -1,16 +1,15 @@
 """Tallies and bins in memory, for the driver of the reduce."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from boxscore.engines.bins import Bins
-from boxscore.engines.map_reduce import Built, Reduced, T, TallyStore
+from boxscore.engines.map_reduce import Bins, Built, T, TallyStore
 from boxscore.result.tally import Tally, joined
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryStore(TallyStore):
-    """A store that runs every task in this process; rows that nobody needs again are not kept."""
+    """A store that runs every task in this process."""
 
     tallies: Sequence[Tally]
     bin_size: int
@@ -20,12 +19,10 @@ class MemoryStore(TallyStore):
         """One result per tally."""
         return [task(tally) for tally in self.tallies]
 
-    def reduce(self, bins: Bins, task: Callable[[int, Tally], Built], needed_again: Collection[int]) -> Reduced:
+    def reduce(self, bins: Bins, task: Callable[[int, Tally], Built]) -> list[Built]:
         """One result per bin."""
         pieces: dict[int, list[Tally]] = {}
         for tally in self.tallies:
             for number, piece in bins.split(tally):
                 pieces.setdefault(number, []).append(piece)
-        rows = {number: joined(pieces[number]) for number in sorted(pieces, reverse=not self.is_local)}
-        again = {number: piece for number, piece in rows.items() if number in needed_again}
-        return Reduced({number: task(number, piece) for number, piece in rows.items()}, again.__getitem__)
+        return [task(number, joined(rows)) for number, rows in pieces.items()]

@@ -8,7 +8,7 @@ bits as an evaluation in memory.
 import shutil
 import tempfile
 import warnings
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -29,8 +29,7 @@ from boxscore.data.batch_keys import COVERAGE_KEYS
 from boxscore.data.dataset import Truths, take
 from boxscore.data.geometry.box_formats import BoxFormat
 from boxscore.data.image_facts import CLASS_GROUP, ImageFacts
-from boxscore.engines.bins import Bins
-from boxscore.engines.map_reduce import Built, Reduced, T, TallyStore, reduce_tallies
+from boxscore.engines.map_reduce import Bins, Built, T, TallyStore, reduce_tallies
 from boxscore.formats.joining import Report
 from boxscore.formats.records import Options
 from boxscore.formats.streaming import (
@@ -64,10 +63,8 @@ FINISH_BYTES = 150
 """Memory per detection while the curves of its bin are built."""
 SHAPE_COPIES = 4
 """Copies of a shape other than a box that are in memory while it is read, spilled or matched."""
-MIN_BIN_SIZE = 1_000
-"""Number of detections that a bin may always have."""
 SPARE = 32_000_000
-"""Memory that is left unused, for everything too small to count."""
+"""Memory that is left unused until curves are built, for everything too small to count."""
 START = 100_000_000
 """Memory that images and classes may always take: how much they need is known only after reading them."""
 
@@ -89,7 +86,8 @@ def evaluate_files(
     """Evaluate Parquet files within a memory limit for the whole process. Rows may be in any order.
 
     Data that doesn't fit goes to a temporary folder, which is removed at the end, also after an error. Besides boxes
-    and verdicts, some 200 bytes per image are in memory all the time, for its id or name.
+    and verdicts, some 200 bytes per image are in memory all the time, for its id or name. The verdicts of a class must
+    fit at once, 150 bytes per detection; under `average="micro"`, the verdicts of all classes.
 
     Args:
         detections: A file, a folder, or a pattern like "found/*.parquet". Columns are named as in `read_detections`.
@@ -296,9 +294,9 @@ class _Spill:
         return self.folder / f"{side}-{shard}"
 
     def finish(self) -> Result:
-        """Reduce the tallies of all shards to the result."""
-        bin_size = max(MIN_BIN_SIZE, (self._free_memory() - self._curve_bytes) // FINISH_BYTES)
-        return reduce_tallies(_DiskStore(self._tallies, self.folder, bin_size), self.threads)
+        """Reduce the tallies of all shards to the result. A bin may always take the spare memory."""
+        room = max(SPARE, self._free_memory() - self._curve_bytes)
+        return reduce_tallies(_DiskStore(self._tallies, self.folder, room // FINISH_BYTES), self.threads)
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,12 +312,7 @@ class _DiskStore(TallyStore):
         """Run a task on each tally, with one tally in memory at a time."""
         return (task(storage.load(path)) for path in self.tallies)
 
-    def reduce(
-        self,
-        bins: Bins,
-        task: Callable[[int, Tally], Built],
-        needed_again: Collection[int],  # noqa: ARG002 (all bins stay on disk)
-    ) -> Reduced:
+    def reduce(self, bins: Bins, task: Callable[[int, Tally], Built]) -> Iterator[Built]:
         """Split all tallies into bins on disk, then run the task with one bin in memory at a time."""
         for path in self.folder.glob("bin-*"):
             path.unlink()
@@ -328,7 +321,7 @@ class _DiskStore(TallyStore):
                 with self._bin(number).open("ab") as file:
                     file.write(storage.to_bytes(rows))
         present = [number for number in range(bins.num_bins) if self._bin(number).exists()]
-        return Reduced({number: task(number, self._load(number)) for number in present}, self._load)
+        return (task(number, self._load(number)) for number in present)
 
     def _bin(self, number: int) -> Path:
         return self.folder / f"bin-{number}"

@@ -163,37 +163,8 @@ def curves(tally: Tally, threads: int, recall_points: Floats | None = None) -> C
 
 def build_curves(tally: Tally, num_truths: Ints, threads: int) -> Curves:
     """Build the curves through the rows of `tally`. `num_truths`: by class and area range, (K, A)."""
-    return _curves(tally.classes, _build(tally, num_truths, threads))
-
-
-class Start(NamedTuple):
-    """The state of curves that continue after detections of higher scores. Shape (T, K, A, M) each."""
-
-    num_true: Ints
-    """True positives before the first row."""
-    num_counted: Ints
-    """True and false positives before the first row."""
-    total_true: Ints
-    """True positives of all ranges; only the envelope needs it."""
-    sum: Floats
-    """The state of the sum over true positives, for AP rules that are such a sum. Shape (T, K, A, M, SUM_STATE)."""
-    beyond: Floats
-    """The best precision after the last row, for the envelope."""
-
-
-def build_range(tally: Tally, num_truths: Ints, threads: int, start: Start) -> tuple[Curves, Floats]:
-    """Build the curves of a range of scores; also return the state of the sum over true positives at its end.
-
-    Counts include all rows up to the end of the range; so does AP if it is a sum over true positives.
-    """
-    built = _build(tally, num_truths, threads, start)
-    return _curves(tally.classes, built), built.sum_after
-
-
-def average_points(precision: Floats, protocol: Protocol) -> Floats:
-    """AP as the mean of precisions at recall points, (T, R, K, A, M), by the protocol's rule. Shape (T, K, A, M)."""
-    ap: Floats = _compiled.average_points(compact(precision), rules_of(protocol))
-    return ap
+    built = _compiled.build_curves(compiled_tally(tally), rules_of(tally.protocol), threads, compact(num_truths))
+    return _curves(tally.classes, built)
 
 
 def compiled_tally(tally: Tally) -> _compiled.Tally:
@@ -244,16 +215,6 @@ def _averages(protocol: Protocol, numbers: Sequence[float], averages: _compiled.
         ap=averages.ap,
         ap_at=ap_at,
         ar=averages.ar,
-    )
-
-
-def _build(tally: Tally, num_truths: Ints, threads: int, start: Start | None = None) -> _compiled.Curves:
-    return _compiled.build_curves(
-        compiled_tally(tally),
-        rules_of(tally.protocol),
-        threads,
-        compact(num_truths),
-        None if start is None else [compact(each) for each in start],
     )
 
 

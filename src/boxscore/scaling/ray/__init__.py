@@ -1,8 +1,8 @@
 """Evaluation on Ray: the map per image, the reduce per class, with the bits of one machine.
 
 Rows are validated where they are read, and go to shards by the hash of their image. A shard is matched by one task.
-`boxscore.engines.map_reduce` does the rest, with one task per bin. The driver process gets counts, a sample of the
-scores, and the curves; it gets some boxes only if the result looks like a mistake.
+`boxscore.engines.map_reduce` does the rest, with one task per bin. The driver process gets counts and curves; it gets
+some boxes only if the result looks like a mistake.
 """
 
 from collections.abc import Sequence
@@ -52,7 +52,8 @@ def evaluate(
         protocol: A protocol or its name.
         box_format: The format of the boxes on both sides.
         class_names: As in `Truths`.
-        memory: Memory of one worker; it determines the numbers of shards and bins.
+        memory: Memory of one worker; it determines the numbers of shards and bins. A class must fit, 250 bytes per
+            detection.
         quiet: Without Ray's progress bars and notes.
     """
     return _evaluate(detections, truths, Job.of(protocol, box_format, class_names, memory), quiet)
@@ -94,7 +95,8 @@ def evaluate_files(
         protocol: A protocol or its name.
         box_format: The format of the boxes. Needed if they are one column of four numbers; else column names imply it.
         class_names: As in `Truths`.
-        memory: Memory of one worker; it determines the numbers of shards and bins.
+        memory: Memory of one worker; it determines the numbers of shards and bins. A class must fit, 250 bytes per
+            detection.
         quiet: Without Ray's progress bars and notes.
     """
     with one_line_errors((), quiet):

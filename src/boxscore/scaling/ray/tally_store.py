@@ -1,12 +1,11 @@
 """Tallies as Ray datasets: tasks run on Ray's workers, and its shuffle sends rows to their bins."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from boxscore.engines.bins import Bins
-from boxscore.engines.map_reduce import Built, Reduced, T, TallyStore
-from boxscore.result import arrow, storage
+from boxscore.engines.map_reduce import Bins, Built, T, TallyStore
+from boxscore.result import arrow
 from boxscore.result.tally import Tally, joined
 from boxscore.scaling.ray.datasets import as_messages, messages_of
 from boxscore.scaling.ray.job import Job, as_tally_row, tallies_of
@@ -43,8 +42,8 @@ class RayTallyStore(TallyStore):
             results += messages_of(_map_blocks(self.tallies, run))
         return results
 
-    def reduce(self, bins: Bins, task: Callable[[int, Tally], Built], needed_again: Collection[int]) -> Reduced:
-        """Run one task per bin, after a shuffle. Only results come to this process; rows only one bin at a time."""
+    def reduce(self, bins: Bins, task: Callable[[int, Tally], Built]) -> list[Built]:
+        """Run one task per bin, after a shuffle. Only results come to this process."""
 
         def split(table: Any) -> Any:
             """Split the detections of some shards by bin."""
@@ -53,24 +52,12 @@ class RayTallyStore(TallyStore):
             return arrow.pyarrow().concat_tables([*rows, as_tally_row(self.job.empty_tally(), bin=0).slice(1)])
 
         def run(table: Any) -> Any:
-            """Run the task on a bin; return its result, and its rows if they are needed again."""
+            """Run the task on a bin."""
             number = table.column("bin")[0].as_py()
-            rows = joined(list(tallies_of(table)))
-            content = [storage.to_bytes(rows) if number in needed_again else None]
-            return (
-                as_messages([(number, task(number, rows))])
-                .append_column("bin", arrow.pyarrow().array([number]))
-                .append_column("rows", arrow.pyarrow().array(content, arrow.pyarrow().large_binary()))
-            )
+            return as_messages([task(number, joined(list(tallies_of(table))))])
 
         groups = _map_blocks(self.tallies, split).groupby("bin", num_partitions=max(1, bins.num_bins))
-        drawn = groups.map_groups(run, batch_format="pyarrow").materialize()
-
-        def load(number: int) -> Tally:
-            (row,) = drawn.filter(expr=f"bin == {number}").take_all()
-            return storage.from_bytes(row["rows"])
-
-        return Reduced(dict(messages_of(drawn.select_columns(["message"]))), load)
+        return messages_of(groups.map_groups(run, batch_format="pyarrow"))
 
 
 def _map_blocks(dataset: Any, run: Callable[[Any], Any]) -> Any:
