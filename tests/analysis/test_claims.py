@@ -3,6 +3,7 @@
 import json
 import re
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ import pytest
 import boxscore
 from boxscore import Detections, InputError, Protocol, Truths
 from boxscore.analysis import claims
-from boxscore.analysis.claim_settings import SETTINGS, Setting, apply_settings
+from boxscore.analysis.claim_settings import SETTINGS, Setting, images_with, labelled
 from boxscore.analysis.claims import (
     MAIN_NUMBERS,
     MAIN_RULES,
@@ -29,11 +30,24 @@ from boxscore.analysis.known_tools import TOOLS
 from boxscore.cli import main, terminal
 from boxscore.cli.sample import FOLDER
 from boxscore.data import Coverage
+from boxscore.data.dataset import host_ids, take
 from boxscore.protocol.table import PROTOCOLS
 from tests.support.scenes import Scene, random_scene
 from tests.support.shared import shared_data
 
 BY_NAME = {setting.name: setting for setting in SETTINGS}
+
+
+def apply_settings(
+    detections: Detections, truths: Truths, protocol: Protocol, settings: Sequence[Setting]
+) -> tuple[Detections, Truths, Protocol]:
+    """Apply settings to the inputs and to the protocol."""
+    for setting in settings:
+        protocol = protocol.replace(**setting.changes)
+    detections = labelled(detections, truths, settings)
+    if any(setting.drops_images for setting in settings):
+        truths = take(truths, np.isin(host_ids(truths.image_ids), images_with(detections, protocol.min_score)))
+    return detections, truths, protocol
 
 
 def crowded_scene(seed: int = 3) -> Scene:

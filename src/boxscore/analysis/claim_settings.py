@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from boxscore.arrays import to_numpy
 from boxscore.checks.evidence import labels_at
 from boxscore.data.dataset import IGNORED_KINDS, Detections, Truths, classes_of, host_ids, host_scores, take
-from boxscore.protocol.protocol import Protocol
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -123,18 +122,6 @@ SETTINGS = (
     ),
 )
 """All settings that are searched."""
-
-
-def apply_settings(
-    detections: Detections, truths: Truths, protocol: Protocol, settings: Sequence[Setting]
-) -> tuple[Detections, Truths, Protocol]:
-    """Apply settings to the inputs and to the protocol."""
-    for setting in settings:
-        protocol = protocol.replace(**setting.changes)
-    detections = labelled(detections, truths, settings)
-    if any(setting.drops_images for setting in settings):
-        truths = take(truths, np.isin(host_ids(truths.image_ids), images_with(detections, protocol.min_score)))
-    return detections, truths, protocol
 
 
 class Labels:
