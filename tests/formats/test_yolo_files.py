@@ -17,7 +17,7 @@ from boxscore import InputError, Truths
 from boxscore.cli import main, sample
 from boxscore.data.geometry.boxes import to_xywh
 from boxscore.formats.class_names import names_of, read_yaml
-from boxscore.formats.yolo_lines import check_order
+from boxscore.formats.yolo_lines import LabelLines
 from tests.support.shared import shared_data
 from tests.support.small_files import PNG, coco_truths, refused, rows_of, write
 
@@ -525,12 +525,14 @@ def test_the_order_of_real_boxes_is_known(path: str, results: str) -> None:
         box = np.stack([left + width / 2, top + height / 2, width, height], axis=1) / np.tile(sizes, 2)
         corners = np.concatenate([box[:, :2] - box[:, 2:] / 2, box[:, :2] + box[:, 2:] / 2], axis=1)
         label = columns.labels.astype(float)[:, None]
+        has_score = isinstance(columns, boxscore.Detections)
+        lines = LabelLines(words=[], has_score=has_score, location=str, keypoint_shape=lambda: None)
         if isinstance(columns, Truths):
-            check_order(np.hstack([label, box]), "truths", str)
+            lines.check_order(np.hstack([label, box]))
             others = [np.hstack([label, corners])]
         else:
             score = columns.scores[:, None]
-            check_order(np.hstack([label, box, score]), "detections", str)
+            lines.check_order(np.hstack([label, box, score]))
             others = [np.hstack([label, score, box]), np.hstack([label, score, corners])]
         for other in others:
-            refused(partial(check_order, other, "truths" if columns is truths else "detections", str), "read as `class")
+            refused(partial(lines.check_order, other), "read as `class")

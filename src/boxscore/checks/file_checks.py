@@ -20,13 +20,13 @@ from boxscore.checks.evidence import (
     one_class,
     reaches_beyond,
 )
-from boxscore.checks.file_rows import FileRows, Flags, Pair, codes_of, names_of
+from boxscore.checks.file_rows import FileRows, Flags, Pair, names_of
 from boxscore.data.batch_keys import COVERAGE_KEYS
 from boxscore.data.coverage import pair_keys
 from boxscore.data.dataset import Detections, host_ids
 from boxscore.data.geometry.boxes import LARGEST_FRACTION, look_like_fractions
 from boxscore.formats.joining import look_like_pixels
-from boxscore.formats.records import Floats, Ids, Named
+from boxscore.formats.records import Floats, Ids, Named, codes_of
 
 MAX_TINY = 4
 """In images of at most this width or height, small numbers may be pixels."""

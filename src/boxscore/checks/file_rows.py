@@ -15,7 +15,7 @@ from boxscore.data.geometry.boxes import sizes as sides_of
 from boxscore.data.geometry.boxes import to_xyxy
 from boxscore.formats import Records, Role
 from boxscore.formats.joining import sizes_by_id
-from boxscore.formats.records import Floats, Ids, Key, Named, Sizes
+from boxscore.formats.records import Floats, Ids, Key, Named, Sizes, codes_of
 from boxscore.protocol.protocol import Protocol
 
 Flags = NDArray[np.bool_]
@@ -96,13 +96,11 @@ class FileRows:
 
     def show_image(self, row: int) -> str:
         """The name or the id of a row's image."""
-        image = self.records.image
-        return repr(image.names[image.code[row]] if isinstance(image, Named) else int(image[row]))
+        return repr(self.records.image.item(row))
 
     def show_class(self, row: int) -> str:
         """The name or the id of a row's class."""
-        label = self.records.label
-        return repr(label.names[label.code[row]] if isinstance(label, Named) else int(label[row]))
+        return repr(self.records.label.item(row))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -119,11 +117,6 @@ class Pair:
     """Whether the truths lack a detection's image. Shape (D,)."""
     is_class_lost: Flags
     """Whether the truths lack a detection's class. Shape (D,)."""
-
-
-def codes_of(column: Key) -> Ids:
-    """An integer for each row's image or class."""
-    return column.code if isinstance(column, Named) else column
 
 
 def names_of(column: Key, listed: Mapping[int, str] | None) -> dict[int, str]:

@@ -12,7 +12,7 @@ import numpy as np
 from boxscore._support.exceptions import InputError
 from boxscore.checks.checklist import REFUSED, SEVERITIES, Check, Finding, ask
 from boxscore.checks.file_checks import PAIR_CHECKS, ROW_CHECKS, ROW_CHECKS_WITHOUT_BOXES, TRUTH_CHECKS, is_listed
-from boxscore.checks.file_rows import FileRows, Flags, Pair, codes_of, rows_of_detections, rows_of_truths
+from boxscore.checks.file_rows import FileRows, Flags, Pair, rows_of_detections, rows_of_truths
 from boxscore.checks.mistakes import Mistake, Remedies, find_angle_mistake, find_mistakes
 from boxscore.checks.pycocotools_ids import SAME, map_of_pycocotools, why_ids_differ
 from boxscore.checks.requirements import check_requirements, sizes_of_detections
@@ -26,7 +26,7 @@ from boxscore.formats.hierarchy import Hierarchy, read_hierarchy
 from boxscore.formats.image_sizes import read_sizes
 from boxscore.formats.joining import join_classes, join_images, keep_rows, look_like_pixels, sizes_by_id
 from boxscore.formats.record_shapes import missing_shapes
-from boxscore.formats.records import Options, RowsWarning, Sizes
+from boxscore.formats.records import Options, RowsWarning, Sizes, codes_of
 from boxscore.pipeline import evaluate_columns
 from boxscore.protocol.protocol import Protocol
 

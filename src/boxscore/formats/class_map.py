@@ -14,7 +14,7 @@ import numpy as np
 from boxscore._support.exceptions import InputError
 from boxscore.data.dataset import Truths
 from boxscore.formats.files import open_source, parse_json
-from boxscore.formats.records import Named, Records
+from boxscore.formats.records import Key, Named, Records
 from boxscore.formats.selection import some
 
 Class = int | str
@@ -110,26 +110,15 @@ def map_classes(records: Records, mapping: Mapping[Class, Class], truths: Truths
             stacklevel=3,
         )
         return records
+    mapped: Key
+    pairs = list(zip(values, own, strict=True))
     if all(each is not None for each in own) or (not isinstance(label, Named) and records.class_names is None):
-        mapped = [value if new is None else new for value, new in zip(values, own, strict=True)]
-        return replace(
-            records,
-            label=np.array(mapped, np.int64)[code],
-            class_names=None,
-            is_position=False,
-            has_ultralytics_ids=False,
-        )
-    if known is None:
+        mapped = np.array([value if new is None else new for value, new in pairs], np.int64)
+    elif known is None:
         raise InputError(f"`map_classes` must have every class of {records.source}, as the truths have no names")
-    texts = [_name(value, names) if new is None else known[new] for value, new in zip(values, own, strict=True)]
-    merged = Named.of(texts)
-    return replace(
-        records,
-        label=replace(merged, code=merged.code[code]),
-        class_names=None,
-        is_position=False,
-        has_ultralytics_ids=False,
-    )
+    else:
+        mapped = Named.of([_name(value, names) if new is None else known[new] for value, new in pairs])
+    return replace(records, label=mapped[code], class_names=None, is_position=False, has_ultralytics_ids=False)
 
 
 def _target(new: Class, known: Mapping[int, str] | None) -> int:

@@ -29,7 +29,7 @@ from boxscore.formats.files import Output, Source
 from boxscore.formats.records import Key, Named, Options, Records
 from boxscore.formats.registry import Role
 from boxscore.formats.ultralytics_json import are_oriented_results, is_from_ultralytics, read_oriented
-from boxscore.formats.writers import Host, Loss, changed, from_xywh
+from boxscore.formats.writers import ANGLES, Host, Loss, rounding_of_sizes
 from boxscore.protocol.comparable import NO_FREQUENCY
 from boxscore.protocol.protocol import Protocol
 
@@ -139,8 +139,7 @@ def _records(source: Source, file: Any, options: Options, **more: Any) -> Record
         more |= _images(source, file.images, listed)
         more["coverage"] = coverage_rows(source, file.images, listed, boxes)
         if isinstance(listed, Named):
-            values = [image.names[code] for code in image.code] if isinstance(image, Named) else []
-            image = Named.of(values, also=listed.names)
+            image = Named.of(image.tolist(), also=listed.names)
     if file.categories is not None:
         more["class_names"] = dict(zip(file.categories.id.tolist(), file.categories.name, strict=True))
         more["class_groups"] = class_groups(source, file.categories)
@@ -197,7 +196,7 @@ def _keys(ids: NDArray[np.int64], names: list[str] | None) -> Key:
 
 def _images(source: Source, images: Any, listed: Key) -> dict[str, Any]:
     """Fields of `Records` for images: names, sizes and crowd indices."""
-    keys = [listed.names[code] for code in listed.code] if isinstance(listed, Named) else listed.tolist()
+    keys = listed.tolist()
     if len(set(keys)) < len(keys):
         twice = next(key for key, num in Counter(keys).items() if num > 1)
         raise InputError(f"{source}: images must have different ids; got {twice!r} twice")
@@ -221,8 +220,7 @@ def write_truths(truths: Truths) -> tuple[Output, list[Loss]]:
             area = to_numpy(host.oriented.areas(Protocol.named("coco")))
         elif (poses := host.get(Keypoints)) is not None:  # OKS is relative to this area
             area = to_numpy(poses.areas(Protocol.named("coco_keypoints"))).astype(np.float64)
-    ignore = np.zeros(len(host), bool) if host.ignore is None else host.ignore
-    columns = (host.image.tolist(), host.label.tolist(), box.tolist(), area.tolist(), ignore.tolist())
+    columns = (host.image.tolist(), host.label.tolist(), box.tolist(), area.tolist(), host.is_ignored)
     shapes = [{**mask, **pose} for mask, pose in zip(_segmentations(host), _keypoints(host), strict=True)]
     lists, letters = written_lists(truths), written_letters(truths)
     images = sorted({*host.images, *lists})
@@ -247,11 +245,11 @@ def write_truths(truths: Truths) -> tuple[Output, list[Loss]]:
         num=len(truths.class_groups or ()) - len(letters), what="group of a class", plural="groups of classes"
     )
     return {"": json.dumps(dataset).encode()}, [
-        *host.flags_lost("truncated"),
+        *host.lost("truncated flag"),
         groups,
         *host.shapes_lost(*_SHAPES),
-        *host.angles_lost(),
-        *_rounding(host, box),
+        *host.lost(ANGLES),
+        rounding_of_sizes(host, box),
     ]
 
 
@@ -300,20 +298,6 @@ def _categories(host: Host) -> list[tuple[int, str]]:
     return [(label, str(label)) for label in np.unique(host.label).tolist()]
 
 
-def _rounding(host: Host, box: NDArray[np.float64]) -> list[Loss]:
-    if host.oriented is not None:
-        return []  # the upright boxes were computed here
-    again = np.stack(from_xywh(box, host.box_format), axis=1)
-    what = "last digit of a box that was not left, top, width, height"
-    return [
-        Loss(
-            num=changed(host.box, again),
-            what=what,
-            plural=what.replace("last digit of a box that was", "last digits of boxes that were"),
-        )
-    ]
-
-
 def write_detections(detections: Detections, truths: Truths) -> tuple[Output, list[Loss]]:
     """Write a list of results, in order."""
     host = Host.of(detections, truths)
@@ -331,7 +315,7 @@ def write_detections(detections: Detections, truths: Truths) -> tuple[Output, li
     lost = Loss(num=0 if area is None else int((area != box[:, 2] * box[:, 3]).sum()), what="area")
     return {"": json.dumps(results).encode()}, [
         *host.shapes_lost(*_SHAPES),
-        *host.angles_lost(),
-        *_rounding(host, box),
+        *host.lost(ANGLES),
+        rounding_of_sizes(host, box),
         lost,
     ]

@@ -31,7 +31,7 @@ from boxscore.formats.tables import (
     shown,
     truth_records,
 )
-from boxscore.formats.writers import Host, Loss, named_classes
+from boxscore.formats.writers import ANGLES, Host, Loss, named_classes
 
 
 def recognises(source: Source, role: str) -> bool:
@@ -125,11 +125,8 @@ def write_truths(truths: Truths, *, path: Path) -> tuple[Output, list[Loss]]:
     """Write one row per box; an image without boxes gets a row with only the image and its size."""
     host = Host.of(truths)
     columns = _columns(host)
-    for name, flags in (("ignore", host.ignore), ("truncated", host.truncated)):
-        if flags is not None:
-            columns[name] = ["1" if flag else "0" for flag in flags.tolist()]
-    if host.area is not None:
-        columns["area"] = [repr(area) for area in host.area.tolist()]
+    # A plus makes 0 and 1 of flags.
+    columns |= {name: [repr(+value) for value in column.tolist()] for name, column in host.facts().items()}
     columns |= _size_columns(host, host.image.tolist())
     masks, lost = _mask_column(host)
     columns |= masks | _shape_columns(host)
@@ -138,8 +135,7 @@ def write_truths(truths: Truths, *, path: Path) -> tuple[Output, list[Loss]]:
         empty = dict.fromkeys(columns, [""] * len(host.empty_images))
         empty |= _image_columns(host, host.empty_images) | _size_columns(host, host.empty_images)
         rows += zip(*empty.values(), strict=True)
-    losses = [Loss(num=len(host.empty_classes), what="class without boxes", plural="classes without boxes"), lost]
-    losses += [*host.shapes_lost_in_tables(), *host.angles_lost(), *host.crowding_lost()]
+    losses = [*host.lost("class without boxes"), lost, *host.shapes_lost_in_tables(), *host.lost(ANGLES, "crowd index")]
     return {"": encoded(list(columns), rows, _delimiter_of(path))}, losses
 
 
@@ -155,7 +151,7 @@ def write_detections(detections: Detections, truths: Truths, *, path: Path) -> t
     return {"": encoded(list(columns), list(zip(*columns.values(), strict=True)), _delimiter_of(path))}, [
         lost,
         *host.shapes_lost_in_tables(),
-        *host.angles_lost(),
+        *host.lost(ANGLES),
     ]
 
 

@@ -455,11 +455,10 @@ def write_truths(truths: Truths, *, path: Path) -> tuple[Output, list[Loss]]:
         lines.append("  </image>")
     content = "\n".join([*lines, "</annotations>", ""]).encode()
     losses = [
-        *host.flags_lost("ignore", "truncated"),
-        Loss(num=0 if host.area is None else len(host), what="area"),
+        *host.lost("ignore flag", "truncated flag", "area"),
         *host.shapes_lost(Masks),
         Loss(num=sum(label != position for position, label in enumerate(names)), what="class id"),
-        *host.crowding_lost(),
+        *host.lost("crowd index"),
         *losses,
     ]
     return {"" if suffix_of(path) == ".xml" else "annotations.xml": content}, losses

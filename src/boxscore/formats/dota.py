@@ -4,8 +4,7 @@ A label is `x1 y1 x2 y2 x3 y3 x4 y4 class difficult`; the lines `imagesource:` a
 result is `image score x1 y1 x2 y2 x3 y3 x4 y4`.
 """
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -17,7 +16,7 @@ from boxscore.data.geometry.oriented_boxes import OrientedBoxes, OrientedRows
 from boxscore.formats.class_names import NAMES_FILES, find_names
 from boxscore.formats.files import Output, Source
 from boxscore.formats.records import Options, Records, RowBuilder
-from boxscore.formats.writers import Host, Loss, check_file_name, named_classes, number
+from boxscore.formats.writers import ANGLES, Host, Loss, check_no_spaces, files_of_classes, named_classes, number
 
 _HEADERS = ("imagesource", "gsd")
 _RESULT = "task1_"
@@ -136,47 +135,26 @@ def write_truths(truths: Truths) -> tuple[Output, list[Loss]]:
     """Write `labelTxt/STEM.txt` for every image."""
     host = Host.of(truths)
     names, stems, quads = _class_names(host), host.file_stems(), host.quads().tolist()
-    labels = host.label.tolist()
-    ignore = [False] * len(host) if host.ignore is None else host.ignore.tolist()
+    labels, ignore = host.label.tolist(), host.is_ignored
     output = {}
     for image, rows in host.by_image().items():
         lines = [f"{' '.join(map(number, quads[row]))} {names[labels[row]]} {int(ignore[row])}\n" for row in rows]
         output[f"labelTxt/{stems[image]}.txt"] = "".join(lines).encode()
-    losses = [
-        *host.shapes_lost(OrientedBoxes),
-        *host.crowding_lost(),
-        *host.flags_lost("truncated"),
-        *host.angles_lost(),
-        Loss(num=0 if host.area is None else len(host), what="area"),
-        Loss(num=0 if truths.is_numbered else len(stems), what="image id"),
-        Loss(num=len(host.class_names or ()), what="class id"),
-        Loss(num=len(host.empty_classes), what="class without boxes", plural="classes without boxes"),
-        Loss(num=len(host.sizes), what="image size"),
-    ]
-    return output, losses
+    others = ("area", "image id", "class id", "class without boxes", "image size")
+    losses = host.lost("crowd index", "truncated flag", ANGLES, *others)
+    return output, [*host.shapes_lost(OrientedBoxes), *losses]
 
 
 def write_detections(detections: Detections, truths: Truths) -> tuple[Output, list[Loss]]:
     """Write `Task1_CLASS.txt` for every class; rows stay in order."""
     host = Host.of(detections, truths)
-    names, stems = _class_names(host), host.stems()
-    spaced = next((stem for stem in stems.values() if len(stem.split()) != 1), None)
-    if spaced is not None:
-        raise InputError(f"image {spaced!r} has a space in its name, and columns of DOTA's results are separated by it")
-    lines: dict[int, list[str]] = {label: [] for label in names}
-    columns: Any = (host.image.tolist(), host.label.tolist(), host.scores.tolist(), host.quads().tolist())
-    for image, label, score, quad in zip(*columns, strict=True):
-        lines[label].append(f"{stems[image]} {number(score)} {' '.join(map(number, quad))}\n")
-    output = {}
-    for label, rows in lines.items():
-        check_file_name(names[label])
-        output[f"Task1_{names[label]}.txt"] = "".join(rows).encode()
-    return output, [*host.shapes_lost(OrientedBoxes), *host.angles_lost()]
+    _class_names(host)
+    output = files_of_classes(host, "Task1_", "DOTA", host.quads())
+    return output, [*host.shapes_lost(OrientedBoxes), *host.lost(ANGLES)]
 
 
-def _class_names(host: Host) -> dict[int, str]:
-    names = dict(named_classes(host))
-    spaced = next((name for name in names.values() if len(name.split()) != 1), None)
-    if spaced is not None:
-        raise InputError(f"class {spaced!r} has a space in its name, and columns of DOTA's labels are separated by it")
+def _class_names(host: Host) -> Mapping[int, str]:
+    """Class names by label; a name with a space is an error, so that labels can be written for the same classes."""
+    names = named_classes(host)
+    check_no_spaces("class", names.values(), "DOTA labels")
     return names

@@ -1,7 +1,6 @@
 """LVIS' additions to COCO's JSON: which classes were verified in which images, and how frequent classes are."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -31,8 +30,7 @@ def coverage_rows(source: Source, images: Any, listed: Key, boxes: Any) -> Cover
     negative, not_exhaustive = (_pairs(lists) for lists in (images.negative, images.not_exhaustive))
     annotated = (_numbers(boxes, listed), boxes.category)
     rows = Coverage.from_lists(negative=negative, not_exhaustive=not_exhaustive, annotated=annotated)
-    image = replace(listed, code=listed.code[rows.image_ids]) if isinstance(listed, Named) else listed[rows.image_ids]
-    return CoverageRows(image, rows.labels, rows.is_exhaustive)
+    return CoverageRows(listed[rows.image_ids], rows.labels, rows.is_exhaustive)
 
 
 def class_groups(source: Source, categories: Any) -> Mapping[int, str] | None:
@@ -86,12 +84,8 @@ def _check_lists(source: Source, images: Any, listed: Key) -> None:
         is_given = np.zeros(len(listed), bool) if lists is None else lists[2].astype(bool)
         if not is_given.all():
             row = int(np.argmin(is_given))
-            place = f"{source}: image {row} (id {_keys(listed)[row]})"
+            place = f"{source}: image {row} (id {listed.item(row)})"
             raise InputError(f"{place} must have `{name}`, as LVIS' images have")
-
-
-def _keys(listed: Key) -> list[Any]:
-    return [listed.names[code] for code in listed.code] if isinstance(listed, Named) else listed.tolist()
 
 
 def _pairs(lists: tuple[Any, Any, Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -103,7 +97,7 @@ def _pairs(lists: tuple[Any, Any, Any]) -> tuple[NDArray[np.int64], NDArray[np.i
 def _numbers(boxes: Any, listed: Key) -> NDArray[np.int64]:
     """The index of each annotation's image in the list of images, or -1. Shape (G,)."""
     if isinstance(listed, Named):
-        number_of = {name: number for number, name in enumerate(_keys(listed))}
+        number_of = {name: number for number, name in enumerate(listed.tolist())}
         numbers = np.array([number_of.get(name, -1) for name in boxes.image_names or ()], np.int64)
         own: NDArray[np.int64] = numbers[boxes.image]
         return own

@@ -13,7 +13,7 @@ from boxscore._support.exceptions import InputError
 from boxscore.formats.files import Source, open_source, parse_json
 from boxscore.formats.joining import take_records
 from boxscore.formats.openimages import read_descriptions
-from boxscore.formats.records import Ids, Key, Named, Records
+from boxscore.formats.records import Ids, Key, Named, Records, codes_of
 from boxscore.formats.selection import some
 from boxscore.formats.tables import shown
 
@@ -182,7 +182,7 @@ def _is_expanded(records: Records, own: Ids, row: Ids, code: Ids, num_classes: i
     """Whether every copy exists already: a row of its class with the same image, box, score, kind and ignore flag."""
     if not len(records):
         return False
-    image = records.image.code if isinstance(records.image, Named) else records.image
+    image = codes_of(records.image)
     flags = [column for column in (records.score, records.kind, records.ignore) if column is not None]
     columns = [records.box, *(np.asarray(column, np.float64)[:, None] for column in flags)]
     values = np.concatenate(columns, axis=1) + 0.0  # -0 is 0
@@ -208,5 +208,4 @@ def as_named(column: Key, names: Mapping[int, str] | None) -> Named:
     if isinstance(column, Named):
         return column
     ids, code = np.unique(column, return_inverse=True)
-    named = Named.of([(names or {}).get(number, str(number)) for number in ids.tolist()])
-    return replace(named, code=named.code[code.reshape(-1)])
+    return Named.of([(names or {}).get(number, str(number)) for number in ids.tolist()])[code.reshape(-1)]

@@ -69,7 +69,7 @@ def _each_once(image: Named, label: Named) -> CoverageRows:
     """Remove duplicate pairs, which occur if several people verified a class or several classes imply it."""
     _, first = np.unique(np.stack([image.code, label.code]), axis=1, return_index=True)
     first.sort()
-    return CoverageRows(replace(image, code=image.code[first]), replace(label, code=label.code[first]))
+    return CoverageRows(image[first], label[first])
 
 
 def _descriptions(names: Any) -> Mapping[str, str]:
@@ -103,7 +103,7 @@ def _expanded(
         name, following = names[code], hierarchy.ancestors if is_present[row] else hierarchy.descendants
         lists.append((name, *following[name]) if name in following else ())
     row_of = np.repeat(np.arange(len(lists)), np.array([len(each) for each in lists], np.int64))
-    return replace(image, code=image.code[row_of]), Named.of(list(chain.from_iterable(lists)))
+    return image[row_of], Named.of(list(chain.from_iterable(lists)))
 
 
 def _are_ids(names: Mapping[int, str] | None) -> bool:

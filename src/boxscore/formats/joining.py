@@ -262,14 +262,9 @@ def keep_rows(records: Records, is_kept: NDArray[np.bool_]) -> Records:
 
 def take_records(records: Records, row: Ids) -> Records:
     """The given rows of the records, in any order and possibly repeated; each keeps its location in the file."""
-
-    def taken(column: Any) -> Any:
-        if isinstance(column, Named):
-            return replace(column, code=column.code[row])
-        return None if column is None else column[row]
-
     names = ("image", "label", "box", "score", "ignore", "kind", "truncated", "area", "id")
-    columns = {name: taken(getattr(records, name)) for name in names}
+    given = {name: column for name in names if (column := getattr(records, name)) is not None}
+    columns = {name: column[row] for name, column in given.items()}
     masks = {name: getattr(records, name) for name in ("mask", "polygons")}
     columns |= {name: each.take(row) for name, each in masks.items() if each is not None}
     columns["shapes"] = {kind: rows.take(row) for kind, rows in records.shapes.items()}
@@ -407,9 +402,8 @@ def _unmatched(
     row = first_of(is_lost)
     if row is None:
         return None
-    lost = replace(column, code=column.code[is_lost]) if isinstance(column, Named) else column[is_lost]
-    first = column.names[column.code[row]] if isinstance(column, Named) else int(column[row])
-    others = [value for value in _distinct(lost) if value != first]
+    first = column.item(row)
+    others = [value for value in _distinct(column[is_lost]) if value != first]
     return Unmatched(
         kind=kind, num_rows=int(is_lost.sum()), values=(first, *others), location=records.location(row), known=known
     )

@@ -253,8 +253,7 @@ def write_truths(truths: Truths) -> tuple[Output, list[Loss]]:
     losses = [rounding_of_corners(host, corners)]
     if host.mask is not None:
         parts, losses = _polygons(truths, host, host.mask, corners, sizes)
-    labels, rectangles = host.label.tolist(), corners.reshape(-1, 2, 2).tolist()
-    ignore = [False] * len(host) if host.ignore is None else host.ignore.tolist()
+    labels, rectangles, ignore = host.label.tolist(), corners.reshape(-1, 2, 2).tolist(), host.is_ignored
     output = {}
     for image, rows in host.by_image().items():
         shapes, num_groups = [], 0
@@ -279,13 +278,9 @@ def write_truths(truths: Truths) -> tuple[Output, list[Loss]]:
         }
         output[f"{stems[image]}.json"] = f"{json.dumps(data, indent=1)}\n".encode()
     losses = [
-        *host.flags_lost("truncated"),
-        Loss(num=0 if host.area is None else len(host), what="area"),
+        *host.lost("truncated flag", "area"),
         *host.shapes_lost(Masks),
-        Loss(num=0 if truths.is_numbered else len(stems), what="image id"),
-        Loss(num=len(host.class_names or ()), what="class id"),
-        Loss(num=len(host.empty_classes), what="class without boxes", plural="classes without boxes"),
-        *host.crowding_lost(),
+        *host.lost("image id", "class id", "class without boxes", "crowd index"),
         *losses,
     ]
     return output, losses

@@ -161,16 +161,12 @@ def _images(lists: Mapping[str, NDArray[Any]], images: Key, records: Records) ->
         wanted = "names" if isinstance(records.image, Named) else "integers"
         raise InputError(f"{records.source}: `images` must be {wanted}, as in the column with the image; got others")
     more: dict[str, Any] = {}
-    keys: list[Any]
     if isinstance(images, Named):
-        keys = [images.names[code] for code in images.code]
-        rows = [records.image.names[code] for code in records.image.code] if isinstance(records.image, Named) else []
-        more["image"] = Named.of(rows, also=keys)
+        more["image"] = Named.of(records.image.tolist(), also=images.tolist())
     else:
-        keys = images.tolist()
         more["image_names"] = _names_of(records, "image", images, lists.get("image_names", images), records.image_names)
     if "image_sizes" in lists:
-        more["image_sizes"] = _sizes_of(lists["image_sizes"], keys, records.source)
+        more["image_sizes"] = _sizes_of(lists["image_sizes"], images.tolist(), records.source)
     return more
 
 
@@ -193,19 +189,13 @@ def _sizes_of(sizes: NDArray[Any], images: list[Any], source: str) -> dict[Any, 
 def write_truths(truths: Truths) -> tuple[Output, list[Loss]]:
     """Write every column, image and class, exactly."""
     host = Host.of(truths)
-    arrays = _columns(host)
-    if host.ignore is not None:
-        arrays["ignore"] = host.ignore
-    if host.truncated is not None:
-        arrays["truncated"] = host.truncated
-    if host.area is not None:
-        arrays["area"] = host.area
+    arrays = _columns(host) | host.facts()
     if host.image_names:
         arrays["images"] = np.array(host.images, np.int64)
         arrays["image_names"] = np.array([host.image_names[image] for image in host.images], str)
         arrays["image_sizes"] = np.array([host.sizes.get(image, (0, 0)) for image in host.images], np.int64)
     losses = [] if host.mask is None else [outlines_lost(host.mask)]
-    return {"": _saved(arrays)}, [*host.shapes_lost_in_tables(), *host.crowding_lost(), *losses]
+    return {"": _saved(arrays)}, [*host.shapes_lost_in_tables(), *host.lost("crowd index"), *losses]
 
 
 def write_detections(detections: Detections, truths: Truths) -> tuple[Output, list[Loss]]:

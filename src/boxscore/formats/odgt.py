@@ -12,7 +12,7 @@ from boxscore.formats.files import Output, Source, parse_json
 from boxscore.formats.records import Named, Options, Records, RowBuilder
 from boxscore.formats.selection import some
 from boxscore.formats.tables import shown
-from boxscore.formats.writers import Host, Loss, changed, from_xywh, named_classes
+from boxscore.formats.writers import Host, Loss, named_classes, rounding_of_sizes
 
 PERSON = "person"
 """The only class of the format."""
@@ -182,19 +182,16 @@ def write_truths(truths: Truths) -> tuple[Output, list[Loss]]:
     """Write one line per image, with or without boxes; ignored truths get the tag "mask"."""
     host = Host.of(truths)
     _check_class(host)
-    ignore = [False] * len(host) if host.ignore is None else host.ignore.tolist()
     box = host.left_top_sizes()
     rows: list[dict[str, Any]] = [
         {"tag": "mask" if is_ignored else PERSON, "fbox": each, "extra": {"ignore": int(is_ignored)}}
-        for each, is_ignored in zip(box.tolist(), ignore, strict=True)
+        for each, is_ignored in zip(box.tolist(), host.is_ignored, strict=True)
     ]
     losses = [
         *_lost(host, box),
-        *host.flags_lost("truncated"),
-        Loss(num=0 if host.area is None else len(host), what="area"),
+        *host.lost("truncated flag", "area"),
         Loss(num=sum(name != PERSON for name in (host.class_names or {}).values()), what="class name"),
-        Loss(num=len(host.class_names or ()), what="class id"),
-        Loss(num=0 if truths.is_numbered else len(host.images), what="image id"),
+        *host.lost("class id", "image id"),
     ]
     return {"": _lines(host, "gtboxes", rows)}, losses
 
@@ -220,11 +217,7 @@ def _check_class(host: Host) -> None:
 
 def _lost(host: Host, box: Any) -> list[Loss]:
     """The losses of both truths and detections."""
-    again = np.stack(from_xywh(box, host.box_format), axis=1)
-    num = 0 if host.oriented is not None else changed(host.box, again)
-    rest = "that was not left, top, width, height", "that were not left, top, width, height"
-    digit = Loss(num=num, what=f"last digit of a box {rest[0]}", plural=f"last digits of boxes {rest[1]}")
-    return [*host.shapes_lost(), *host.crowding_lost(), digit]
+    return [*host.shapes_lost(), *host.lost("crowd index"), rounding_of_sizes(host, box)]
 
 
 def _lines(host: Host, key: str, rows: Sequence[Mapping[str, Any]]) -> bytes:

@@ -61,8 +61,7 @@ def _fractions(records: Records, options: Options) -> Records:
 
 def renamed(label: Named, meaning: Mapping[str, str]) -> Named:
     """Replace labels by their descriptions; labels without one stay."""
-    named = Named.of([meaning.get(name, name) for name in label.names])
-    return replace(named, code=named.code[label.code])
+    return Named.of([meaning.get(name, name) for name in label.names])[label.code]
 
 
 def read_descriptions(path: Any) -> Mapping[str, str]:
@@ -92,12 +91,8 @@ def write_truths(truths: Truths) -> tuple[Output, list[Loss]]:
     rows = [(*row, "1" if flag else "0") for row, flag in zip(_rows(host, None), is_group.tolist(), strict=True)]
     losses = [
         *host.shapes_lost(),
-        *host.crowding_lost(),
-        *host.flags_lost("ignore", "truncated"),
-        Loss(num=0 if host.area is None else len(host), what="area"),
-        Loss(num=len(host.empty_images), what="image without boxes", plural="images without boxes"),
-        Loss(num=len(host.empty_classes), what="class without boxes", plural="classes without boxes"),
-        Loss(num=len(host.class_names or ()), what="class id"),
+        *host.lost("crowd index", "ignore flag", "truncated flag", "area"),
+        *host.lost("image without boxes", "class without boxes", "class id"),
         Loss(num=0 if truths.is_numbered else len(set(host.image.tolist())), what="image id"),
     ]
     return {"": encoded([*HEADER, "IsGroupOf"], rows, ",")}, losses
@@ -107,7 +102,7 @@ def write_detections(detections: Detections, truths: Truths) -> tuple[Output, li
     """Write boxes as fractions of the images' sizes, in order."""
     host = Host.of(detections, truths)
     names = ["ImageID", "LabelName", "Score", *HEADER[3:]]
-    return {"": encoded(names, _rows(host, host.scores.tolist()), ",")}, [*host.shapes_lost(), *host.crowding_lost()]
+    return {"": encoded(names, _rows(host, host.scores.tolist()), ",")}, host.shapes_lost()
 
 
 def _rows(host: Host, scores: list[float] | None) -> list[tuple[str, ...]]:

@@ -29,7 +29,7 @@ from boxscore.formats.polygon_writers import outlines_lost
 from boxscore.formats.records import Ids, Options, Records
 from boxscore.formats.table_masks import NAMES, MaskColumn
 from boxscore.formats.tables import Column, Table, detection_records, known_columns, merge_names, truth_records
-from boxscore.formats.writers import Host, Loss
+from boxscore.formats.writers import ANGLES, Host, Loss
 from boxscore.result.arrow import (
     column_of,
     is_list,
@@ -269,13 +269,12 @@ def write_truths(truths: Truths, *, path: Path) -> tuple[Output, list[Loss]]:
     An image without truths gets a row without a class.
     """
     host = Host.of(truths)
-    more: dict[str, Any] = {"ignore": host.ignore, "truncated": host.truncated, "area": host.area}
+    columns: dict[str, Any] = host.facts()
     if truths.kind is not None:
-        more[table_facts.KIND] = to_numpy(truths.kind).astype(np.uint8)
+        columns[table_facts.KIND] = to_numpy(truths.kind).astype(np.uint8)
     groups = truths.class_groups
     if groups is not None:
-        more[CLASS_GROUP] = [groups.get(label) for label in host.label.tolist()]
-    columns = {name: column for name, column in more.items() if column is not None}
+        columns[CLASS_GROUP] = [groups.get(label) for label in host.label.tolist()]
     content = _written(host, columns, path, lambda table: _with_images(table, host, truths), groups)
     return {"": content}, _losses(host)
 
@@ -334,7 +333,7 @@ def write_detections(detections: Detections, truths: Truths, *, path: Path) -> t
 
 def _losses(host: Host) -> list[Loss]:
     outlines = [] if host.mask is None else [outlines_lost(host.mask)]
-    return [*host.shapes_lost_in_tables(), *host.angles_lost(), *outlines]
+    return [*host.shapes_lost_in_tables(), *host.lost(ANGLES), *outlines]
 
 
 def _written(

@@ -12,7 +12,7 @@ import boxscore._compiled as _compiled
 from boxscore._support.exceptions import InputError
 from boxscore.data.geometry.masks import Masks, Polygons
 from boxscore.data.validation import RowError
-from boxscore.formats.records import Floats, Ids, Named, Options, Records
+from boxscore.formats.records import Floats, Ids, Options, Records
 
 MAX_PIXELS = 1 << 28
 """Maximum number of pixels within the box of a mask that is given row by row."""
@@ -127,10 +127,9 @@ def with_masks(
     """
     if not crops:
         return replace(records, polygons=Polygons.of(parts))
-    image, known = records.image, records.image_sizes or {}
-    keys = [image.names[code] for code in image.code] if isinstance(image, Named) else image.tolist()
+    known = records.image_sizes or {}
     sizes = np.zeros((len(parts), 2), np.int64)
-    for row, key in enumerate(keys):
+    for row, key in enumerate(records.image.tolist()):
         size = known.get(key)
         if size is None:
             raise InputError(

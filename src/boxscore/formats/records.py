@@ -45,9 +45,27 @@ class Named:
     def __len__(self) -> int:
         return int(self.code.size)
 
+    # As for arrays of ids, so that columns of either kind are used alike.
+
+    def __getitem__(self, rows: Any) -> "Named":
+        return replace(self, code=self.code[rows])
+
+    def item(self, row: int) -> str:
+        """The name of a row."""
+        return self.names[int(self.code[row])]
+
+    def tolist(self) -> list[str]:
+        """The name of each row."""
+        return [self.names[code] for code in self.code.tolist()]
+
 
 Key = Ids | Named
 """A column that identifies images or classes: by the ids in the file, or by names."""
+
+
+def codes_of(column: Key) -> Ids:
+    """An integer for each row's image or class."""
+    return column.code if isinstance(column, Named) else column
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)

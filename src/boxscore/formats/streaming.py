@@ -22,7 +22,7 @@ from boxscore.formats import table_facts, tables
 from boxscore.formats.joining import join_classes, join_images, keep_rows, numbered_classes, numbered_images
 from boxscore.formats.parquet import chosen, lists_of, open_parquet, table_of, whole
 from boxscore.formats.record_shapes import shapes_for
-from boxscore.formats.records import Ids, Key, Named, Options, Records, RowKeys
+from boxscore.formats.records import Ids, Key, Named, Options, Records, RowKeys, codes_of
 from boxscore.formats.tables import Table
 from boxscore.protocol.protocol import Protocol
 
@@ -162,7 +162,7 @@ class Lookup:
         self._is_named = isinstance(values, Named)
         names = values.names if isinstance(values, Named) else ()
         self._index_of = {name: index for index, name in enumerate(names)}
-        self._values = values.code if isinstance(values, Named) else values  # ascending in both cases
+        self._values = codes_of(values)  # ascending in both cases
         self._ids = ids
         self._is_lost = np.zeros(ids.size, bool) if is_lost is None else is_lost
 
@@ -378,6 +378,5 @@ def _complaint(
         if lost_image[row]
         else ("class", records.label, numbering.known.names_by_label)
     )
-    value = key.names[key.code[row]] if isinstance(key, Named) else int(key[row])
     known = ", ".join(list((names or {}).values())[:5])
-    return f"{records.location(row)}: {kind} {value!r} is not among those of the truths ({known or 'none'}, …)"
+    return f"{records.location(row)}: {kind} {key.item(row)!r} is not among those of the truths ({known or 'none'}, …)"

@@ -22,7 +22,7 @@ from boxscore._support.exceptions import InputError
 from boxscore.data.batch_keys import COVERAGE_KEYS
 from boxscore.data.coverage import Coverage
 from boxscore.data.image_facts import CLASS_GROUP, CROWD_INDEX
-from boxscore.formats.records import CoverageRows, Floats, Ids, Key, Named
+from boxscore.formats.records import CoverageRows, Floats, Ids, Key, Named, codes_of
 from boxscore.protocol.protocol import Protocol
 
 if TYPE_CHECKING:
@@ -79,9 +79,8 @@ def read_class_groups(table: "Table", label: Key) -> dict[Any, str] | None:
     """Read the group of each class, by id or name; None if the table has no such column."""
     if CLASS_GROUP not in table.columns:
         return None
-    keys = [label.names[code] for code in label.code] if isinstance(label, Named) else label.tolist()
     groups: dict[Any, str] = {}
-    for row, (key, group) in enumerate(zip(keys, table.values(CLASS_GROUP), strict=True)):
+    for row, (key, group) in enumerate(zip(label.tolist(), table.values(CLASS_GROUP), strict=True)):
         if not _is_missing(group) and groups.setdefault(key, str(group)) != str(group):
             both = f"{groups[key]!r} and {str(group)!r}"
             raise InputError(f"{table.location(row)}: class {key!r} must have one `{CLASS_GROUP}`; got {both}")
@@ -100,9 +99,9 @@ def _crowd_index(facts: FactRows, image: Key) -> dict[Any, float] | None:
     """The crowd index of each image, by id or name; None if the table has no such column."""
     if facts.crowd_index is None:
         return None
-    codes, is_given = image.code if isinstance(image, Named) else image, ~np.isnan(facts.crowd_index)
+    is_given = ~np.isnan(facts.crowd_index)
     known: dict[Any, float] = {}
-    pairs = {*zip(codes[is_given].tolist(), facts.crowd_index[is_given].tolist(), strict=True)}
+    pairs = {*zip(codes_of(image)[is_given].tolist(), facts.crowd_index[is_given].tolist(), strict=True)}
     for code, value in sorted(pairs):
         key = image.names[code] if isinstance(image, Named) else code
         if known.setdefault(key, value) != value:
@@ -145,9 +144,7 @@ def _coded(keys: Sequence[Key]) -> tuple[list[Ids], list[str] | None]:
     """Encode keys as integers, equal for equal keys. Also return the names that they index; None if they are ids."""
     if not any(isinstance(key, Named) for key in keys):
         return [key for key in keys if not isinstance(key, Named)], None
-    texts = [
-        [key.names[code] for code in key.code] if isinstance(key, Named) else [*map(str, key.tolist())] for key in keys
-    ]
+    texts = [[*map(str, key.tolist())] for key in keys]
     named = Named.of([text for each in texts for text in each])
     return np.split(named.code, np.cumsum([len(each) for each in texts])[:-1]), list(named.names)
 

@@ -17,7 +17,7 @@ from boxscore.data.geometry.masks import Masks
 from boxscore.data.geometry.oriented_boxes import OrientedBoxes, OrientedRows
 from boxscore.data.validation import RowError
 from boxscore.formats import table_facts, table_masks
-from boxscore.formats.records import Floats, Ids, Key, Named, Options, Records
+from boxscore.formats.records import Floats, Ids, Key, Named, Options, Records, codes_of
 from boxscore.formats.table_masks import CellPlaces, MaskColumn
 
 IMAGE_IDS = ("image_id", "imageid", "image")
@@ -296,7 +296,7 @@ def truth_records(table: Table, options: Options, *, has_facts: bool = True) -> 
     if not has_value.all():
         rows = np.flatnonzero(has_value)
         table = _take(table, rows)
-        images = replace(images, code=images.code[rows]) if isinstance(images, Named) else images[rows]
+        images = images[rows]
     records = _records(table, options, images, image_names, image_sizes)
     ignore, truncated, area = table.find(*IGNORES), table.find("truncated"), table.find("area")
     return replace(
@@ -340,7 +340,7 @@ def image_keys(table: Table) -> tuple[dict[int, str] | None, dict[Any, tuple[int
                 f"{table.location(row)}: `image_width` and `image_height` must be sizes in pixels, or 0 where they are"
                 f" unknown; got {width[row]:g} and {height[row]:g}"
             )
-        codes = images.code if isinstance(images, Named) else images
+        codes = codes_of(images)
         known = np.flatnonzero((width >= 1) & (height >= 1))  # writers put 0 for unknown sizes
         _, first, index = np.unique(codes[known], return_index=True, return_inverse=True)
         rows = known[first]
@@ -352,9 +352,8 @@ def image_keys(table: Table) -> tuple[dict[int, str] | None, dict[Any, tuple[int
                 f"{table.location(row)}: `image_width` and `image_height` must be one size for each image; got"
                 f" {width[row]:g} x {height[row]:g}, but {width[other]:g} x {height[other]:g} before"
             )
-        keys = [images.names[code] for code in codes[rows]] if isinstance(images, Named) else codes[rows].tolist()
         pairs = zip(width[rows].tolist(), height[rows].tolist(), strict=True)
-        sizes = dict(zip(keys, ((int(w), int(h)) for w, h in pairs), strict=True))
+        sizes = dict(zip(images[rows].tolist(), ((int(w), int(h)) for w, h in pairs), strict=True))
     return names, sizes, images
 
 
@@ -504,8 +503,7 @@ def _masks(
     name = table.find(*table_masks.NAMES) if options.reads(Masks) else None
     if name is None:
         return {}, "mask"
-    keys = [images.names[code] for code in images.code] if isinstance(images, Named) else images.tolist()
-    places = CellPlaces(name=name, location=table.location, sizes=[sizes.get(key) for key in keys])
+    places = CellPlaces(name=name, location=table.location, sizes=[sizes.get(key) for key in images.tolist()])
     column = table.columns[name]
     cells = column.tolist() if isinstance(column, np.ndarray) else column
     return table_masks.read_column(cells, places, keeps_polygons=options.keeps_polygons), name

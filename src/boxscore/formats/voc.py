@@ -16,7 +16,7 @@ from boxscore.data.dataset import Detections, Truths
 from boxscore.formats import xml
 from boxscore.formats.files import Output, Source, decode
 from boxscore.formats.records import Named, Options, Records, RowsWarning, locations
-from boxscore.formats.writers import Host, Loss, check_file_name, named_classes, number, rounding_of_corners
+from boxscore.formats.writers import Host, Loss, files_of_classes, named_classes, number, rounding_of_corners
 
 _CORNERS = ("xmin", "ymin", "xmax", "ymax")
 
@@ -310,7 +310,7 @@ def write_truths(truths: Truths) -> tuple[Output, list[Loss]]:
     box = host.corners()
     stems = host.file_stems()
     names = named_classes(host)
-    ignore = [False] * len(host) if host.ignore is None else host.ignore.tolist()
+    ignore = host.is_ignored
     truncated = [None] * len(host) if host.truncated is None else host.truncated.tolist()
     labels, corners = host.label.tolist(), box.tolist()
     output = {}
@@ -320,11 +320,7 @@ def write_truths(truths: Truths) -> tuple[Output, list[Loss]]:
     output["ImageSets/Main/all.txt"] = "".join(f"{stem}\n" for stem in sorted(stems.values())).encode()
     losses = [
         *host.shapes_lost(),
-        *host.crowding_lost(),
-        Loss(num=0 if host.area is None else len(host), what="area"),
-        Loss(num=0 if truths.is_numbered else len(stems), what="image id"),
-        Loss(num=len(host.class_names or ()), what="class id"),
-        Loss(num=len(host.empty_classes), what="class without boxes", plural="classes without boxes"),
+        *host.lost("crowd index", "area", "image id", "class id", "class without boxes"),
         rounding_of_corners(host, box),
     ]
     return output, losses
@@ -353,19 +349,5 @@ def write_detections(detections: Detections, truths: Truths) -> tuple[Output, li
     """Write `comp4_det_test_CLASS.txt` for every class; rows stay in order."""
     host = Host.of(detections, truths)
     box = host.corners()
-    stems = host.stems()
-    for stem in stems.values():
-        if len(stem.split()) != 1:
-            raise InputError(
-                f"image {stem!r} has a space in its name, and columns of VOC results are separated by spaces"
-            )
-    names = named_classes(host)
-    lines: dict[int, list[str]] = {label: [] for label in names}
-    columns = (host.image.tolist(), host.label.tolist(), host.scores.tolist(), box.tolist())
-    for image, label, score, corners in zip(*columns, strict=True):
-        lines[label].append(f"{stems[image]} {number(score)} {' '.join(map(number, corners))}\n")
-    output = {}
-    for label, rows in lines.items():
-        check_file_name(names[label])
-        output[f"comp4_det_test_{names[label]}.txt"] = "".join(rows).encode()
-    return output, [*host.shapes_lost(), *host.crowding_lost(), rounding_of_corners(host, box)]
+    output = files_of_classes(host, "comp4_det_test_", "VOC", box)
+    return output, [*host.shapes_lost(), rounding_of_corners(host, box)]

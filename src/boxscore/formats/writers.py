@@ -1,6 +1,6 @@
 """Shared parts of writers: columns in host memory, checks of file names, and losses."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -74,6 +74,15 @@ def number(value: float) -> str:
     return repr(value).removesuffix(".0")
 
 
+ANGLES = "angle of a box that has corners now"
+_PLURALS = {
+    ANGLES: "angles of boxes that have corners now",
+    "crowd index": "crowd indices",
+    "image without boxes": "images without boxes",
+    "class without boxes": "classes without boxes",
+}
+
+
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Host:
     """Columns in host memory as float64, with the names and sizes of the truths."""
@@ -94,6 +103,8 @@ class Host:
     class_names: Mapping[int, str] | None
     sizes: Mapping[int, tuple[int, int]]
     crowd_index: Mapping[int, float]
+    is_numbered: bool
+    """Whether image ids were assigned by boxscore, and so are no data."""
     empty_images: Sequence[int]
     """Images without boxes."""
     empty_classes: Sequence[int]
@@ -151,6 +162,7 @@ class Host:
             class_names=classes,
             sizes=dict(named.image_sizes or {}),
             crowd_index=dict((named.crowd_index if columns_are_truths else None) or {}),
+            is_numbered=named.is_numbered,
             empty_images=[number for number in names if number not in seen_images],
             empty_classes=[label for label in classes or () if label not in seen_labels],
         )
@@ -185,9 +197,23 @@ class Host:
         """The columns of shapes other than boxes and masks. Shape (R,) each, or (R, …)."""
         return {name: column for each in self.shapes for name, column in each.written_columns().items()}
 
-    def crowding_lost(self) -> list[Loss]:
-        """The loss of a format that does not say how crowded images are."""
-        return [Loss(num=len(self.crowd_index), what="crowd index", plural="crowd indices")]
+    def lost(self, *kinds: str) -> list[Loss]:
+        """The losses of a format that does not have these kinds of data."""
+        ignored, truncated = (0 if flags is None else int(flags.sum()) for flags in (self.ignore, self.truncated))
+        has_angles = self.oriented is not None and self.oriented.box_format != "xyxyxyxy"
+        nums = {
+            "ignore flag": ignored,
+            "truncated flag": truncated,
+            "area": 0 if self.area is None else len(self),
+            "image id": 0 if self.is_numbered else len(self.images),
+            "image size": len(self.sizes),
+            "image without boxes": len(self.empty_images),
+            "crowd index": len(self.crowd_index),
+            "class id": len(self.class_names or ()),
+            "class without boxes": len(self.empty_classes),
+            ANGLES: len(self) if has_angles else 0,
+        }
+        return [Loss(num=nums[kind], what=kind, plural=_PLURALS.get(kind)) for kind in kinds]
 
     def own_areas(self) -> dict[str, Floats]:
         """The column `area` of detections with shapes other than boxes, if readers don't derive it."""
@@ -199,22 +225,21 @@ class Host:
         area = next((each for each in written if each is not None), None)
         return {} if area is None else {"area": area}
 
-    def angles_lost(self) -> list[Loss]:
-        """The loss of a format that stores oriented boxes as corners."""
-        is_lost = self.oriented is not None and self.oriented.box_format != "xyxyxyxy"
-        what = "angle of a box that has corners now"
-        return [Loss(num=len(self) if is_lost else 0, what=what, plural="angles of boxes that have corners now")]
-
-    def flags_lost(self, *names: str) -> list[Loss]:
-        """The losses of a format that does not have these flags."""
-        columns = ((name, getattr(self, name)) for name in names)
-        return [Loss(num=int(column.sum()), what=f"{name} flag") for name, column in columns if column is not None]
-
     @property
     def scores(self) -> Floats:
         """The scores of detections."""
         assert self.score is not None
         return self.score
+
+    @property
+    def is_ignored(self) -> list[bool]:
+        """Whether each row is ignored."""
+        return [False] * len(self) if self.ignore is None else self.ignore.tolist()
+
+    def facts(self) -> dict[str, NDArray[Any]]:
+        """The columns of truths besides shapes, where given: `ignore`, `truncated` and `area`."""
+        columns = {"ignore": self.ignore, "truncated": self.truncated, "area": self.area}
+        return {name: column for name, column in columns.items() if column is not None}
 
     @property
     def images(self) -> list[int]:
@@ -274,23 +299,20 @@ class Host:
             )
         return stems
 
+    def scale(self, num: int, what: str = "boxes") -> Floats:
+        """Width and height of each row's image, repeated to `num` numbers. Shape (R, num)."""
+        seen, code = np.unique(self.image, return_inverse=True)
+        unknown = next((image for image in seen.tolist() if image not in self.sizes), None)
+        if unknown is not None:
+            raise InputError(
+                f"image {unknown}: {what} are written as fractions of its size, and `image_sizes` has none for it"
+            )
+        size = np.array([self.sizes[image] for image in seen.tolist()], np.float64).reshape(-1, 2)
+        return np.tile(size[code], num // 2)
+
     def fractions(self, box: Floats) -> Floats:
         """Divide pixels x, y, x, y, … by the images' sizes; multiplying gives the same pixels back where possible."""
-        if not len(box):
-            return box
-        seen, code = np.unique(self.image, return_inverse=True)
-        for image in seen.tolist():
-            if image not in self.sizes:
-                raise InputError(
-                    f"image {image}: boxes are written as fractions of its size, and `image_sizes` has none for it"
-                )
-        scale = np.array([self.sizes[image] for image in seen.tolist()], np.float64)[code]
-        scale = np.tile(scale, box.shape[1] // 2)
-        fraction = box / scale
-        for direction in (np.inf, -np.inf):
-            other = np.nextafter(fraction, direction)
-            fraction = np.where((fraction * scale != box) & (other * scale == box), other, fraction)
-        return fraction
+        return fractions_of(box, self.scale(box.shape[1]))
 
     def by_image(self) -> dict[int, list[int]]:
         """The rows of every image, in order."""
@@ -298,6 +320,21 @@ class Host:
         for row, image in enumerate(self.image.tolist()):
             rows[image].append(row)
         return rows
+
+
+def fractions_of(pixels: Floats, scale: Floats, *others: Callable[..., NDArray[np.bool_]]) -> Floats:
+    """Divide pixels by sizes, such that multiplying gives equal pixels back where possible.
+
+    `others`: tests of pixels that are as good as equal, where none gives equal ones.
+    """
+    fraction = pixels / scale
+    tests: list[Callable[..., NDArray[np.bool_]]] = [np.equal, *others]
+    for is_same in tests:
+        for direction in (np.inf, -np.inf):
+            other = np.nextafter(fraction, direction)
+            is_better = is_same(other * scale, pixels) & ~is_same(fraction * scale, pixels)
+            fraction = np.where(is_better, other, fraction)
+    return fraction
 
 
 def check_text(text: str, what: str) -> None:
@@ -328,24 +365,44 @@ def changed(before: Floats, after: Floats) -> int:
     return int((before != after).any(axis=1).sum()) if len(before) else 0
 
 
-def rounding_of_corners(host: Host, box: Any) -> Loss:
+def rounding_of_corners(host: Host, box: Floats) -> Loss:
     """The loss of boxes whose last digits change in corner format. `box`: left, top, right, bottom. Shape (R, 4)."""
-    width, height = sizes(host.box, host.box_format)
-    again = np.stack([box[:, 0], box[:, 1], box[:, 2] - box[:, 0], box[:, 3] - box[:, 1]], axis=1)
-    before = np.stack([box[:, 0], box[:, 1], width, height], axis=1)
-    what = "last digit of a box that was not left, top, right, bottom"
-    return Loss(
-        num=changed(before, again),
-        what=what,
-        plural=what.replace("last digit of a box that was", "last digits of boxes that were"),
+    before = np.stack([box[:, 0], box[:, 1], *sizes(host.box, host.box_format)], axis=1)
+    again = np.concatenate([box[:, :2], box[:, 2:] - box[:, :2]], axis=1)
+    return _rounding(changed(before, again), "left, top, right, bottom")
+
+
+def rounding_of_sizes(host: Host, box: Floats) -> Loss:
+    """The loss of boxes whose last digits change with sizes. `box`: left, top, width, height. Shape (R, 4)."""
+    corner, size = box[:, :2], box[:, 2:]
+    again = {"xyxy": (corner, corner + size), "cxcywh": (corner + size / 2, size)}.get(host.box_format, (corner, size))
+    # Upright boxes around oriented ones were computed for the file.
+    num = 0 if host.oriented is not None else changed(host.box, np.concatenate(again, axis=1))
+    return _rounding(num, "left, top, width, height")
+
+
+def _rounding(num: int, form: str) -> Loss:
+    what, plural = (
+        f"{digits} not {form}" for digits in ("last digit of a box that was", "last digits of boxes that were")
     )
+    return Loss(num=num, what=what, plural=plural)
 
 
-def from_xywh(box: Floats, box_format: BoxFormat) -> tuple[Floats, Floats, Floats, Floats]:
-    """Convert left, top, width, height to another format. Shapes (R,)."""
-    left, top, width, height = box.T
-    if box_format == "xyxy":
-        return left, top, left + width, top + height
-    if box_format == "cxcywh":
-        return left + width / 2, top + height / 2, width, height
-    return left, top, width, height
+def check_no_spaces(kind: str, names: Iterable[str], what: str) -> None:
+    """Raise `InputError` if the name of an image or a class has a space, which separates the columns of a file."""
+    spaced = next((name for name in names if len(name.split()) != 1), None)
+    if spaced is not None:
+        raise InputError(f"{kind} {spaced!r} has a space in its name, and columns of {what} are separated by spaces")
+
+
+def files_of_classes(host: Host, prefix: str, title: str, numbers: Floats) -> dict[str, bytes]:
+    """Results files by class, named after it; lines have an image, a score and the numbers. Rows stay in order."""
+    names, stems = named_classes(host), host.stems()
+    check_no_spaces("image", stems.values(), f"{title} results")
+    lines: dict[int, list[str]] = {label: [] for label in names}
+    columns: Any = (host.image.tolist(), host.label.tolist(), host.scores.tolist(), numbers.tolist())
+    for image, label, score, row in zip(*columns, strict=True):
+        lines[label].append(f"{stems[image]} {number(score)} {' '.join(map(number, row))}\n")
+    for label in lines:
+        check_file_name(names[label])
+    return {f"{prefix}{names[label]}.txt": "".join(rows).encode() for label, rows in lines.items()}

@@ -5,7 +5,7 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import chain, pairwise
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -37,17 +37,10 @@ from boxscore.formats.class_names import (
 from boxscore.formats.files import Output, Source, open_source, read_file
 from boxscore.formats.image_sizes import list_of_sizes, read_sizes, size_in, size_of
 from boxscore.formats.polygon_writers import boxes_lost, has_polygons, polygons_of, shapes_lost, with_enough_points
-from boxscore.formats.records import Floats, Ids, Named, Options, Records
+from boxscore.formats.records import Floats, Named, Options, Records
 from boxscore.formats.voc import is_image_set, is_result
-from boxscore.formats.writers import Host, Loss, changed, number
-from boxscore.formats.yolo_lines import (
-    KeypointShape,
-    check_order,
-    corners_by_line,
-    polygons_by_line,
-    poses_by_line,
-    table_by_line,
-)
+from boxscore.formats.writers import ANGLES, Host, Loss, changed, fractions_of, number
+from boxscore.formats.yolo_lines import KeypointShape, LabelLines
 from boxscore.protocol.protocol import Protocol
 
 SIZES = "sizes.csv"
@@ -209,9 +202,7 @@ def read_truths(source: Source, options: Options) -> Records:
         sizes = _sizes(source, folder, dict(zip(keys, names, strict=True)))
     labels = [key for key in keys if key in folder.labels]
     name_of = dict(zip(keys, names, strict=True))
-    shape = partial(_keypoint_shape, source, options)
-    reading = _Reading(role="truths", source=str(source), keypoint_shape=shape, options=options)
-    records = _records(folder, labels, [name_of[key] for key in labels], reading)
+    records = _records(folder, labels, [name_of[key] for key in labels], source, options, has_score=False)
     image = records["image"]
     also = [name_of[key] for key in keys if key not in folder.labels]
     records["image"] = Named(code=image.code, names=[*image.names, *also])
@@ -265,9 +256,7 @@ def read_detections(source: Source, options: Options) -> Records:
         names = found[0]
     if not keys and names is None:
         raise InputError(f"{source}: the folder has no label files (*.txt)")
-    shape = partial(_keypoint_shape, source, options)
-    reading = _Reading(role="detections", source=str(source), keypoint_shape=shape, options=options)
-    records = _records(folder, keys, _image_names(keys), reading)
+    records = _records(folder, keys, _image_names(keys), source, options, has_score=True)
     return Records(**records, class_names=names, is_position=names is None)
 
 
@@ -294,19 +283,13 @@ def _keypoint_shape(source: Source, options: Options) -> KeypointShape | None:
     raise InputError(f"{found[1]}: `kpt_shape` must be [number of keypoints, 2 or 3]")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Reading:
-    """Options for reading lines."""
+def _records(
+    folder: _Folder, keys: list[str], names: list[str], source: Source, options: Options, *, has_score: bool
+) -> dict[str, Any]:
+    """Fields of `Records` for either role, from the lines of all files as one table.
 
-    role: str
-    source: str
-    keypoint_shape: Callable[[], KeypointShape | None]
-    options: Options
-    """Its geometries decide whether lines are polygons, four corners, or boxes with keypoints."""
-
-
-def _records(folder: _Folder, keys: list[str], names: list[str], reading: _Reading) -> dict[str, Any]:
-    """Fields of `Records` for either role, from the lines of all files as one table."""
+    The geometries of the options decide whether lines are polygons, four corners, or boxes with keypoints.
+    """
     files = [folder.labels[key] for key in keys]
     contents = [
         content.replace(b"\r\n", b"\n").replace(b"\r", b"\n") if b"\r" in content else content
@@ -316,30 +299,33 @@ def _records(folder: _Folder, keys: list[str], names: list[str], reading: _Readi
     num_lines = [content.count(b"\n") + 1 for content in contents]
     first = np.concatenate([[0], np.cumsum(num_lines)])
     fields = [line.split() for line in lines]
-    widths = np.fromiter(map(len, fields), np.int64, len(fields))
-    line_of = np.flatnonzero(widths)
+    line_of = np.flatnonzero(np.fromiter(map(len, fields), np.int64, len(fields)))
 
     def location(row: int) -> str:
         line = int(line_of[row])
         file = int(np.searchsorted(first, line, side="right")) - 1
         return f"{folder.show(files[file])}: line {line - int(first[file]) + 1}"
 
+    rows = LabelLines(
+        words=[words for words in fields if words],
+        has_score=has_score,
+        location=location,
+        keypoint_shape=partial(_keypoint_shape, source, options),
+    )
     more: dict[str, Any] = {}
-    if reading.options.reads(Masks):
-        some = [fields[line] for line in line_of.tolist()]
-        table, polygons = polygons_by_line(some, reading.role, location, reading.keypoint_shape)
+    if options.reads(Masks):
+        table, polygons = rows.polygons()
         more = {"polygons": polygons, "terms": {"masks": "polygon"}}
-    elif reading.options.reads(OrientedBoxes):
-        table, corners = corners_by_line([fields[line] for line in line_of.tolist()], reading.role, location)
+    elif options.reads(OrientedBoxes):
+        table, corners = rows.corners()
         more = OrientedRows(corners).fields()
-    elif reading.options.reads(Keypoints):
-        some = [fields[line] for line in line_of.tolist()]
-        table, poses = poses_by_line(some, reading.role, location, reading.keypoint_shape)
+    elif options.reads(Keypoints):
+        table, poses = rows.poses()
         more = {"shapes": {Keypoints: poses}, "terms": Keypoints.terms}
     else:
-        table = _table(fields, widths, line_of, location, reading)
-        if not reading.options.is_format_given:
-            check_order(table, reading.role, location)
+        table = rows.boxes()
+        if not options.is_format_given:
+            rows.check_order(table)
     given = table[:, 0]
     is_valid = (given >= 0) & (given < 1e9) & (given == np.floor(given))
     if not is_valid.all():
@@ -351,27 +337,12 @@ def _records(folder: _Folder, keys: list[str], names: list[str], reading: _Readi
         "label": given.astype(np.int64),
         "box": np.ascontiguousarray(table[:, 1:5]),
         "box_format": "cxcywh",
-        "score": np.ascontiguousarray(table[:, -1]) if reading.role == "detections" else None,
+        "score": np.ascontiguousarray(table[:, -1]) if has_score else None,
         "is_normalized": True,
         "location": location,
-        "source": reading.source,
+        "source": str(source),
         **more,
     }
-
-
-def _table(
-    fields: list[list[bytes]], widths: Ids, line_of: Ids, location: Callable[[int], str], reading: _Reading
-) -> Floats:
-    """Class, cx, cy, w, h and, for detections, the score of every line."""
-    width = 5 if reading.role == "truths" else 6
-    try:
-        if (widths[line_of] == width).all():
-            flat = list(chain.from_iterable(fields))
-            return np.fromiter(map(float, flat), np.float64, len(flat)).reshape(-1, width)
-    except ValueError:
-        pass
-    some = [fields[line] for line in line_of.tolist()]
-    return table_by_line(some, reading.role, location, reading.keypoint_shape)
 
 
 def kinds_of(source: Source, role: str) -> list[type[Geometry]]:
@@ -400,12 +371,7 @@ def write_truths(truths: Truths, *, path: Path) -> tuple[Output, list[Loss]]:
     output[SIZES] = f"name,width,height\n{sizes}".encode()
     hint = f"# Put the images into {paths['val']}; the labels of the same names are beside it.\n"
     output["data.yaml"] = hint.encode() + output["data.yaml"]
-    losses = [
-        *host.flags_lost("ignore", "truncated"),
-        Loss(num=0 if host.area is None else len(host), what="area"),
-        *losses,
-    ]
-    return output, losses
+    return output, [*host.lost("ignore flag", "truncated flag", "area"), *losses]
 
 
 def _paths(folder: Path) -> dict[str, str]:
@@ -434,7 +400,7 @@ def _written(
     names = host.class_names or {label: str(label) for label in np.unique(host.label).tolist()}
     order = {label: position for position, label in enumerate(sorted(names))}
     if host.oriented is not None:
-        rows, losses = host.fractions(host.quads()).tolist(), host.angles_lost()
+        rows, losses = host.fractions(host.quads()).tolist(), host.lost(ANGLES)
     elif (poses := host.get(Keypoints)) is not None:
         boxes, lost = _boxes_as_fractions(host)
         rows, losses = _poses_as_fractions(host, poses, boxes)
@@ -469,26 +435,11 @@ def _boxes_as_fractions(host: Host) -> tuple[list[list[float]], list[Loss]]:
     if host.box_format != "cxcywh":
         box = np.stack([left + width / 2, top + height / 2, width, height], axis=1)
     fractions = host.fractions(box)
-    moved = np.stack(to_xywh(fractions * _scale(host, 4), "cxcywh"), axis=1) if len(host) else host.box
+    moved = np.stack(to_xywh(fractions * host.scale(4), "cxcywh"), axis=1)
     before = np.stack([left, top, width, height], axis=1)
     what = "last digit of a box that is a fraction now"
     loss = Loss(num=changed(before, moved), what=what, plural="last digits of boxes that are fractions now")
     return fractions.tolist(), [loss]
-
-
-def _scale(host: Host, num: int) -> Floats:
-    """Width and height of each row's image, repeated to `num` numbers. Shape (R, num)."""
-    sizes = np.array([host.sizes[image] for image in host.image.tolist()], np.float64).reshape(-1, 2)
-    return np.tile(sizes, num // 2)
-
-
-def _check_sizes(host: Host) -> None:
-    """Raise `InputError` if the size of a row's image is unknown."""
-    for image in np.unique(host.image).tolist():
-        if image not in host.sizes:
-            raise InputError(
-                f"image {image}: polygons are written as fractions of its size, and `image_sizes` has none for it"
-            )
 
 
 def _polygons_as_fractions(
@@ -509,10 +460,9 @@ def _polygons_as_fractions(
         whole[row] = _one_polygon(traced(mask, row), corners[row])
     column = Polygons.of([[polygon] for polygon in whole])
     num_points = np.diff(column.part_start) // 2
-    _check_sizes(host)
-    points, size = column.points.reshape(-1, 2), _scale(host, 2)
+    points, size = column.points.reshape(-1, 2), host.scale(2, "polygons")
     scale = np.repeat(size, num_points, axis=0)
-    fractions = _fractions(points, scale)
+    fractions = fractions_of(points, scale, _are_drawn_alike)
     again = fractions * scale
     is_kept_point = np.repeat(is_kept & ~is_overlapping, num_points)
     row_of_point = np.repeat(np.arange(len(mask)), num_points)
@@ -547,17 +497,6 @@ def _overlap(mask: Masks, whole: list[Floats], is_divided: NDArray[np.bool_]) ->
     return is_overlapping
 
 
-def _fractions(points: Floats, scale: Floats) -> Floats:
-    """Divide pixels by the image's size; multiplying gives the same numbers back, or at least draws the same pixels."""
-    fraction = points / scale
-    for is_valid in (np.equal, _are_drawn_alike):
-        for direction in (np.inf, -np.inf):
-            other = np.nextafter(fraction, direction)
-            is_better = is_valid(other * scale, points) & ~is_valid(fraction * scale, points)
-            fraction = np.where(is_better, other, fraction)
-    return np.asarray(fraction)
-
-
 def _are_drawn_alike(points: Floats, others: Floats) -> NDArray[np.bool_]:
     """Whether coordinates are drawn at the same point: as in COCO, polygons are drawn on a grid of fifths of pixels."""
     return np.asarray(np.trunc(5 * points + 0.5) == np.trunc(5 * others + 0.5))
@@ -574,14 +513,14 @@ def _poses_as_fractions(
     numbers = keypoints.triples()
     point = numbers[:, :, :2].reshape(len(host), -1) if len(host) else np.zeros((0, 2))
     fractions = host.fractions(point)
-    num_moved = int((fractions * _scale(host, point.shape[1]) != point).any(axis=1).sum())
+    num_moved = int((fractions * host.scale(point.shape[1]) != point).any(axis=1).sum())
     poses = np.concatenate([fractions.reshape(*shape, 2), numbers[:, :, 2:]], axis=2) if len(host) else numbers
     what = "last digit of a pose that is a fraction now"
     losses = [
         Loss(num=0 if host.mask is None else len(host.mask), what="mask"),
         Loss(num=num_moved, what=what, plural="last digits of poses that are fractions now"),
         *_counts_lost(host, keypoints),
-        *host.crowding_lost(),
+        *host.lost("crowd index"),
     ]
     lines = poses.reshape(len(host), 3 * keypoints.num_points).tolist()
     return [[*box, *pose] for box, pose in zip(boxes, lines, strict=True)], losses
