@@ -248,8 +248,8 @@ def box_lines(limits: Sequence[int]) -> list[Line]:
     ]
 
 
-def keypoint_lines() -> list[Line]:
-    """The ten numbers of keypoints."""
+def oks_lines() -> list[Line]:
+    """The ten numbers of OKS."""
     return [
         line
         for is_recall in (False, True)

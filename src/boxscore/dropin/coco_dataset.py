@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 import boxscore._compiled as _compiled
 from boxscore._support.exceptions import InputError
-from boxscore.dropin import mask
+from boxscore.dropin import mask, poses
 from boxscore.dropin.patch import fallback_attributes, warn_if_displaced
 from boxscore.dropin.store import (
     AnnotationSnapshot,
@@ -178,7 +178,7 @@ class COCO(LazyIndex):
         """Display annotations: draw them into matplotlib's current axes, or print captions."""
         if len(anns) == 0:
             return 0
-        if "segmentation" in anns[0] or "keypoints" in anns[0]:
+        if "segmentation" in anns[0] or poses.KEY in anns[0]:
             draw_annotations(anns, self, draw_bbox=draw_bbox)
         elif "caption" in anns[0]:
             for ann in anns:
@@ -221,7 +221,7 @@ class COCO(LazyIndex):
 
 
 def draw_annotations(anns: Sequence[dict[str, Any]], coco: Any, *, draw_bbox: bool) -> None:
-    """Draw polygons, masks, keypoints and optionally boxes, in random colours, into matplotlib's current axes."""
+    """Draw polygons, masks, poses and optionally boxes, in random colours, into matplotlib's current axes."""
     from matplotlib import pyplot
     from matplotlib.collections import PatchCollection
     from matplotlib.patches import Polygon
@@ -238,8 +238,8 @@ def draw_annotations(anns: Sequence[dict[str, Any]], coco: Any, *, draw_bbox: bo
             pixels = mask.decode(coco.annToRLE(ann))
             tint = CROWD_COLOR if ann["iscrowd"] else color
             axes.imshow(np.dstack([np.broadcast_to(tint, (*pixels.shape, 3)), pixels * 0.5]))
-        if isinstance(ann.get("keypoints"), list):
-            _draw_keypoints(axes, ann, coco.loadCats([ann["category_id"]])[0]["skeleton"], color)
+        if isinstance(ann.get(poses.KEY), list):
+            poses.draw(axes, ann, coco.loadCats([ann["category_id"]])[0]["skeleton"], color)
         if draw_bbox:
             x, y, width, height = ann["bbox"]
             corners.append(np.array([[x, y], [x, y + height], [x + width, y + height], [x + width, y]]))
@@ -247,18 +247,6 @@ def draw_annotations(anns: Sequence[dict[str, Any]], coco: Any, *, draw_bbox: bo
         colors += [color] * len(corners)
     axes.add_collection(PatchCollection(shapes, facecolor=colors, linewidths=0, alpha=0.4))
     axes.add_collection(PatchCollection(shapes, facecolor="none", edgecolors=colors, linewidths=2))
-
-
-def _draw_keypoints(axes: Any, ann: dict[str, Any], skeleton: Any, color: Any) -> None:
-    x, y, visibility = np.array(ann["keypoints"]).reshape(-1, 3).T
-    for bone in np.array(skeleton) - 1:
-        if (visibility[bone] > 0).all():
-            axes.plot(x[bone], y[bone], linewidth=3, color=color)
-    for least, edge in ((0, "k"), (1, color)):
-        is_drawn = visibility > least
-        axes.plot(
-            x[is_drawn], y[is_drawn], "o", markersize=8, markerfacecolor=color, markeredgecolor=edge, markeredgewidth=2
-        )
 
 
 def load_results(results: COCO, given: LazyResults | list[Dict], dataset: Any) -> None:
@@ -306,7 +294,7 @@ def _header(coco: Any) -> LazyDataset | Dict:
 
 
 def dataset_of_results(anns: list[Dict], header: Dict) -> tuple[Dict, bool]:
-    """Make a dataset of captions, boxes, masks or keypoints; return also whether ids are known to be 1, 2, 3, …"""
+    """Make a dataset of captions, boxes, masks or poses; return also whether ids are known to be 1, 2, 3, …"""
     first = anns[0]
     dataset = {"info": header["info"], "images": header["images"]}
     are_numbered = False
@@ -315,7 +303,7 @@ def dataset_of_results(anns: list[Dict], header: Dict) -> tuple[Dict, bool]:
         dataset["images"] = [image for image in dataset["images"] if image["id"] in with_caption]
         for number, ann in enumerate(anns, start=1):
             ann["id"] = number
-    elif first.get("bbox", []) != [] or "segmentation" in first or "keypoints" in first:
+    elif first.get("bbox", []) != [] or "segmentation" in first or poses.KEY in first:
         dataset["categories"] = header["categories"]
         are_numbered = complete_results(anns)
     return {**dataset, "annotations": anns}, are_numbered

@@ -21,15 +21,17 @@ from boxscore._support.threads import num_threads
 from boxscore.data.coverage import Coverage, Pairs
 from boxscore.data.dataset import Detections, Truths, host_ids, pooled_order
 from boxscore.data.geometry import Geometry
-from boxscore.data.geometry.keypoints import Keypoints
+from boxscore.data.geometry.boxes import Boxes
+from boxscore.data.geometry.kinds import kind_of
 from boxscore.data.geometry.masks import Masks
 from boxscore.data.preparation import prepare
 from boxscore.data.validation import RowError
-from boxscore.dropin.params import Params
+from boxscore.dropin import poses
+from boxscore.dropin.params import Params, similarity_of
 from boxscore.dropin.store import LazyDataset, LazyResults, get_lazy, get_snapshot, read_columns
 from boxscore.engines.native import compiled_engine
 from boxscore.protocol.protocol import Protocol
-from boxscore.protocol.table import PROTOCOLS
+from boxscore.protocol.table import protocol_of
 from boxscore.result.tally import Tally, joined, narrowest
 
 Dict = dict[str, Any]
@@ -46,31 +48,6 @@ DRAWN_ALIKE = (
 )
 """The modules whose `annToRLE` or `ann_to_rle` draws the same masks."""
 
-TRUTH_KEYPOINT_KEYS = ("iscrowd", "area", "bbox", "num_keypoints")
-"""The keys that truths with keypoints need besides `keypoints`."""
-
-
-def oks_protocol(sigmas: Any, **changes: Any) -> Protocol:
-    """COCO's protocol for keypoints with these sigmas."""
-    return Protocol.named("coco_keypoints", sigmas=np.asarray(sigmas, np.float64).tolist(), **changes)
-
-
-def _triples(numbers: Floats) -> Floats:
-    return numbers.reshape(len(numbers), numbers.shape[1] // 3, 3)
-
-
-def detected_keypoints(numbers: Floats) -> Keypoints:
-    """The keypoints of results. Shape (N, 3 K): x, y and another number per point."""
-    return Keypoints(point=_triples(numbers)[:, :, :2])
-
-
-def labelled_keypoints(numbers: Floats, *, area: Floats, box: Floats, num_labelled: Floats) -> Keypoints:
-    """The keypoints of annotations. Shape (N, 3 K): x, y and visibility per point."""
-    triples = _triples(numbers)
-    return Keypoints(
-        point=triples[:, :, :2], visibility=triples[:, :, 2], area=area, box=box, num_labelled=num_labelled
-    )
-
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Cells:
@@ -82,9 +59,9 @@ class Cells:
     areas: list[Any]
     """Area ranges, as in the parameters."""
     iou_type: str
-    """ "bbox", "segm", "boundary" or "keypoints"."""
+    """The similarity, as in `Protocol.iou_type`."""
     sigmas: Any
-    """Sigmas of keypoints."""
+    """Sigmas of OKS."""
     bounds: list[tuple[float, float]]
     """Lower and upper bounds of the area ranges."""
     thresholds: Floats
@@ -98,8 +75,8 @@ class Cells:
             images=list(params.imgIds),
             classes=list(params.catIds) if params.useCats else [-1],
             areas=list(params.areaRng),
-            iou_type="keypoints" if params.iouType.startswith("keypoints") else params.iouType,
-            sigmas=getattr(params, "kpt_oks_sigmas", ()),
+            iou_type=(iou_type := similarity_of(params)),
+            sigmas=params.kpt_oks_sigmas if poses.is_oks(iou_type) else (),
             bounds=[(float(low), float(high)) for low, high in params.areaRng],
             thresholds=np.array(params.iouThrs, np.float64),
             limits=list(params.maxDets),
@@ -166,10 +143,8 @@ class EvaluatedRows:
 
     def protocol(self, **changes: Any) -> Protocol:
         """COCO's protocol with these changes and the client's rules."""
-        changes = {**changes, **self.rules}
-        if self.cells.iou_type == "keypoints":
-            return oks_protocol(self.cells.sigmas, **changes)
-        return PROTOCOLS["coco"].replace(iou_type=self.cells.iou_type, **changes)
+        sigmas = np.asarray(self.cells.sigmas, np.float64).tolist()
+        return protocol_of("coco", self.cells.iou_type).replace(**{"sigmas": sigmas, **changes, **self.rules})
 
     def with_coverage(self, *, negative: Pairs, not_exhaustive: Pairs) -> "EvaluatedRows":
         """Count classes only in images in which they were verified.
@@ -243,7 +218,8 @@ class SelectedDicts(NamedTuple):
     image: Ints
     label: Ints
     id: NDArray[Any]
-    masks: Masks | None
+    geometry: Geometry | None
+    """The shapes; None: boxes, which are columns."""
 
     @property
     def anns(self) -> list[Dict]:
@@ -254,14 +230,10 @@ class SelectedDicts(NamedTuple):
         """Select the evaluated rows of a column."""
         return getattr(self.columns, name)[self.row]
 
-    def shapes(self, geometry: Geometry | None = None) -> Dict:
-        """Images, labels, and the geometry, or else masks or boxes, as arguments of `Detections` and `Truths`."""
-        geometry = self.masks if geometry is None else geometry
-        return {
-            "image_ids": self.image,
-            "labels": self.label,
-            **shape_of(self.column("box") if geometry is None else geometry),
-        }
+    def shapes(self) -> Dict:
+        """Images, labels and shapes, as arguments of `Detections` and `Truths`."""
+        shape = shape_of(self.column("box") if self.geometry is None else self.geometry)
+        return {"image_ids": self.image, "labels": self.label, **shape}
 
 
 def taken(anns: list[Dict], row: Rows) -> list[Dict]:
@@ -272,41 +244,35 @@ def taken(anns: list[Dict], row: Rows) -> list[Dict]:
 class ImageClassIndex:
     """Indices of the images and classes of an evaluation; pooled classes only determine the order of rows."""
 
-    def __init__(self, images: list[Any], classes: list[Any], *, is_pooled: bool, iou_type: str, compared: Any) -> None:
-        self.images, self.classes, self.is_pooled = images, classes, is_pooled
-        self.has_masks, self.has_keypoints = iou_type in ("segm", "boundary"), iou_type.startswith("keypoints")
-        self.defaults: Mapping[str, Any] = {}
-        """Default values of keys that an annotation lacks."""
-        self.compared = compared
-        """The lazy truths, if masks are only compared with truths of the same class; else None."""
-        self.needs_area = False
-        """Whether lazy rows without a positive finite area are skipped, as `LVIS.get_ann_ids` does."""
-
-    @classmethod
-    def of(cls, params: Params, compared: Any = None) -> "ImageClassIndex":
-        """Make the index of the images and classes in the parameters."""
+    def __init__(self, params: Params, compared: Any = None) -> None:
         known = getattr(params, "iou_types", Params.iou_types)
         if params.iouType not in known:  # users may have changed it
             raise InputError(f"`params.iouType` must be one of {', '.join(known)}; got {params.iouType!r}")
-        images, classes = list(params.imgIds), list(params.catIds)
-        index = cls(images, classes, is_pooled=not params.useCats, iou_type=params.iouType, compared=compared)
-        index.defaults = getattr(params, "defaults", index.defaults)
-        return index
+        self.images, self.classes, self.is_pooled = list(params.imgIds), list(params.catIds), not params.useCats
+        iou_type = similarity_of(params)
+        self.kind, is_oks = kind_of(iou_type), poses.is_oks(iou_type)
+        self.defaults: Mapping[str, Any] = getattr(params, "defaults", {})
+        """Default values of keys that an annotation lacks."""
+        self.compared = compared
+        """The lazy truths, if masks are only compared with truths of the same class; else None."""
+        self.is_federated = getattr(params, "is_federated", False)
+        """Whether the rules of `lvis` hold: crowds are regular truths, `ignore` of truths counts, and lazy rows without
+        a positive finite area are skipped, as `LVIS.get_ann_ids` does."""
+        shape = (poses.KEY,) if is_oks else ("bbox",) if self.kind is Boxes else ()
+        own = ("area",) if self.is_federated else poses.TRUTH_KEYS if is_oks else ("iscrowd", "area")
+        self.truth_keys = (*shape, *own)
+        """The keys with numbers that truths need."""
+        self.result_keys = (*shape, "area", *(() if self.is_federated else ("score",)))
+        """The keys with numbers that results need. `lvis` takes scores of other types, too."""
+        self.skips_crowds = not is_oks
+        """Whether areas of crowds are skipped. As in COCO: they are not read, unless OKS needs them."""
 
     def lazy_columns(self, coco: Any) -> "LazyDataset | LazyResults | None":
         """The lazy annotations; None if image or class ids are not integers, or if rows lack the compared shapes."""
         lazy = get_lazy(coco)
         if lazy is None or not self.has_integers:
             return None
-        return None if self._shapes(lazy) is None else lazy
-
-    def _shapes(self, lazy: "LazyDataset | LazyResults") -> Any:
-        """The shapes that are compared; None if not all rows have them."""
-        if self.has_keypoints:
-            return lazy.keypoints()
-        if self.has_masks:
-            return lazy.masks(self.compared) if isinstance(lazy, LazyResults) else lazy.masks()
-        return lazy.columns.box
+        return None if lazy.shapes(self.kind, self.compared) is None else lazy
 
     def select_rows(self, lazy: "LazyDataset | LazyResults") -> tuple[Rows, Dict]:
         """Select the rows of the evaluation's images and classes; return also the ids and shapes of `Detections`."""
@@ -315,12 +281,12 @@ class ImageClassIndex:
         if isinstance(lazy, LazyDataset) and 0 < len(wanted) * 8 < len(lazy.images):
             near = lazy.rows_of(wanted)
         image = _compiled.find(columns.image[near], wanted)
-        if self.needs_area:
+        if self.is_federated:
             area = columns.areas[near]
             image = np.where((area > 0) & (area < np.inf), image, -1)
         row, image, label = self.select_labels(image, columns.category[near])
         row = row if near is ALL else near[row]
-        shape = self._shapes(lazy)
+        shape = lazy.shapes(self.kind, self.compared)
         if row is not ALL:
             shape = shape.take(row) if isinstance(shape, Geometry) else shape[row]
         return row, {"image_ids": image, "labels": label, **shape_of(shape)}
@@ -334,12 +300,9 @@ class ImageClassIndex:
         """Select the rows of the evaluation's images and classes; return also the indices of both."""
         return self.select_labels(_compiled.find(image_id, self._image_ids.astype(np.int64, copy=False)), category)
 
-    def select_dicts(self, coco: Any, keys: Sequence[str]) -> "SelectedDicts | None":
-        """Select the dicts of the evaluation's images and classes; return None if a value is not a number.
-
-        `keys` are the keys that the side needs.
-        """
-        keys = (*self._shape_keys(), *keys)
+    def select_dicts(self, coco: Any, *, is_truth: bool) -> "SelectedDicts | None":
+        """Select the dicts of the evaluation's images and classes; return None if a value is not a number."""
+        keys = self.truth_keys if is_truth else self.result_keys
         anns, columns = self._read_dicts(coco, ("image_id", "category_id", "id", *keys))
         if columns is not None:
             row, image, label = self.select(columns.image, columns.category)
@@ -347,33 +310,29 @@ class ImageClassIndex:
         else:
             row, image, label = self._select_any(anns)
             anns, row = taken(anns, row), ALL
-            columns = _compiled.read_dicts(anns, list(keys), self._skips_crowds)
+            columns = _compiled.read_dicts(anns, list(keys), self.skips_crowds)
             ids = ids_of(anns)
             if columns is None or not are_numbers(ids):
                 return None
-        masks = masks_of(taken(anns, row), coco) if self.has_masks else None
-        return SelectedDicts(anns, row, columns, image, label, ids, masks)
-
-    @property
-    def _skips_crowds(self) -> bool:
-        """Whether areas of crowds are skipped. As in COCO: they are not read, unless OKS needs them."""
-        return not self.has_keypoints
-
-    def _shape_keys(self) -> tuple[str, ...]:
-        return ("keypoints",) if self.has_keypoints else () if self.has_masks else ("bbox",)
+        geometry: Geometry | None = None
+        if self.kind is Masks:
+            geometry = masks_of(taken(anns, row), coco)
+        elif self.kind is not Boxes:
+            geometry = poses.in_columns(columns, row, is_truth=is_truth)
+        return SelectedDicts(anns, row, columns, image, label, ids, geometry)
 
     def _read_dicts(self, coco: Any, keys: Sequence[str]) -> tuple[list[Dict], Any]:
         """Load the evaluation's annotations, possibly more; their columns are None if a value is not a number."""
         has_integers = self.has_integers
         snapshot = get_snapshot(coco) if has_integers and not self.defaults else None
         if snapshot is not None and snapshot.is_mostly_of(self.images):
-            columns = snapshot.read(keys, skips_crowds=self._skips_crowds)
+            columns = snapshot.read(keys, skips_crowds=self.skips_crowds)
             if columns is not None:
                 return snapshot.annotations, columns
         anns = load_annotations(coco, self.images, self.classes, is_pooled=self.is_pooled)
         if self.defaults:
             anns = [{**self.defaults, **ann} for ann in anns]
-        return anns, read_columns(anns, keys, skips_crowds=self._skips_crowds) if has_integers else None
+        return anns, read_columns(anns, keys, skips_crowds=self.skips_crowds) if has_integers else None
 
     @cached_property
     def _image_ids(self) -> NDArray[Any]:
@@ -473,8 +432,8 @@ def _broken_rule(key: str, value: Any) -> str:
         if isinstance(value, list | np.ndarray) and len(value) > 4:
             return f"{rule}; got {len(value)}. Rotated boxes need a COCOeval with a computeIoU of their own"
         rule += ", in a list"
-    elif key == "keypoints":
-        rule = "must have 3 numbers per point, x, y and another, in a list"
+    elif key == poses.KEY:
+        rule = poses.RULE
     else:
         rule = "must be 0 or 1" if key == "iscrowd" else "must be a number that a float64 can hold"
     return f"{rule}; got {reprlib.repr(value)}"
@@ -532,19 +491,17 @@ def select_rows(truths: Any, results: Any, params: Params) -> EvaluatedRows | No
     Raises:
         RefusedRowError: `Detections` or `Truths` refuse a value.
     """
-    index = ImageClassIndex.of(params, compared=get_lazy(truths) if params.useCats else None)
+    index = ImageClassIndex(params, compared=get_lazy(truths) if params.useCats else None)
     return rows_under(params, select_detections(index, results), select_truths(index, truths))
 
 
 def describe_invalid(truths: Any, results: Any, params: Params) -> str | None:
     """Describe the value for which `select_columns` returns None, with its annotation or result; None if not found."""
-    has_keypoints = params.iouType.startswith("keypoints")
-    shape = ("keypoints",) if has_keypoints else ("bbox",) if params.iouType == "bbox" else ()
-    keys = (*shape, *(TRUTH_KEYPOINT_KEYS if has_keypoints else ("iscrowd", "area")))
-    defaults = getattr(params, "defaults", {})
-    for coco, what, wanted in ((truths, "annotation", keys), (results, "result", (*shape, "area", "score"))):
-        anns = load_annotations(coco, params.imgIds, params.catIds, is_pooled=not params.useCats)
-        found = invalid_value([{**defaults, **ann} for ann in anns], wanted, what)
+    index = ImageClassIndex(params)
+    sides = (truths, "annotation", index.truth_keys), (results, "result", index.result_keys)
+    for coco, what, keys in sides:
+        anns = load_annotations(coco, index.images, index.classes, is_pooled=index.is_pooled)
+        found = invalid_value([{**index.defaults, **ann} for ann in anns], keys, what)
         if found is not None:
             return found
     return None
@@ -580,12 +537,27 @@ def select_detections(index: ImageClassIndex, results: Any) -> Selected[Detectio
         row, columns = index.select_rows(lazy)
         area = None if lazy.columns.area is None and "boxes" in columns else lazy.columns.areas[row]
         return detections_of(columns, score[row], area, lazy.columns.id[row])
-    found = index.select_dicts(results, ("area", "score"))
+    found = index.select_dicts(results, is_truth=False)
     if found is None:
         return None
-    poses = detected_keypoints(found.column("keypoints")) if index.has_keypoints else None
-    given = None if found.columns.has_float_scores else _other_scores(found.anns)
-    return detections_of(found.shapes(poses), found.column("score"), found.column("area"), found.id, given)
+    given: list[Any] | None
+    if index.is_federated:
+        given, score = _any_scores(found.anns)
+    else:
+        given, score = None, found.column("score")
+        if not found.columns.has_float_scores and any(type(ann["score"]) is not float for ann in found.anns):
+            given = [ann["score"] for ann in found.anns]
+    return detections_of(found.shapes(), score, found.column("area"), found.id, given)
+
+
+def _any_scores(anns: Sequence[Dict]) -> tuple[list[Any], Floats]:
+    """Scores with their given types, and as floats; an error for a score that is not a number."""
+    given = [ann["score"] for ann in anns]
+    score = np.array(given) if given else np.zeros(0)
+    if score.dtype.kind not in "biuf" or score.ndim != 1:
+        bad = next((row for row, each in enumerate(given) if np.asarray(each).dtype.kind not in "biuf"), 0)
+        raise InputError(f"result {anns[bad]['id']}: `score` must be a number; got {given[bad]!r}")
+    return given, score.astype(np.float64)
 
 
 def detections_of(
@@ -593,37 +565,30 @@ def detections_of(
 ) -> Selected[Detections]:
     """Make `Detections`; areas that equal the areas of the shapes are dropped. Errors name the result."""
     shape = columns.get("geometry")
-    if area is not None and not isinstance(shape, Keypoints):
+    if area is not None and (shape is None or isinstance(shape, Masks)):
         own = shape.runs.area if isinstance(shape, Masks) else columns["boxes"][:, 2] * columns["boxes"][:, 3]
         area = None if np.array_equal(area, own) else area
     with _named_rows("result", ids):
         return Selected(Detections(**columns, scores=score, area=area), ids, given_score)
 
 
-def _other_scores(anns: Sequence[Dict]) -> list[Any] | None:
-    """Scores with their given types; None if all are floats."""
-    given = [ann["score"] for ann in anns]
-    return None if all(type(each) is float for each in given) else given
-
-
 def select_truths(index: ImageClassIndex, truths: Any) -> Selected[Truths] | None:
     """Select the truths of the evaluation's images and classes; return None if a value is not a number."""
-    lazy = index.lazy_columns(truths)
-    if lazy is not None and lazy.columns.is_crowd is not None:
+    lazy, ignore = index.lazy_columns(truths), None
+    if lazy is not None and (index.is_federated or lazy.columns.is_crowd is not None):
         row, columns = index.select_rows(lazy)
-        return truths_of(index, columns, lazy.columns.is_crowd[row], lazy.columns.areas[row], lazy.columns.id[row])
-    found = index.select_dicts(truths, TRUTH_KEYPOINT_KEYS if index.has_keypoints else ("iscrowd", "area"))
-    if found is None:
-        return None
-    poses, area = None, found.column("area")
-    if index.has_keypoints:
-        numbers = {"box": found.column("box"), "num_labelled": found.column("num_keypoints")}
-        poses = labelled_keypoints(found.column("keypoints"), area=area, **numbers)
-    return truths_of(index, found.shapes(poses), found.column("is_crowd"), area, found.id)
-
-
-def truths_of(index: ImageClassIndex, columns: Dict, ignore: Any, area: Floats, ids: NDArray[Any]) -> Selected[Truths]:
-    """Make `Truths`. Errors name the annotation."""
+        area, ids = lazy.columns.areas[row], lazy.columns.id[row]
+        if not index.is_federated and lazy.columns.is_crowd is not None:
+            ignore = lazy.columns.is_crowd[row]
+    else:
+        found = index.select_dicts(truths, is_truth=True)
+        if found is None:
+            return None
+        columns, area, ids = found.shapes(), found.column("area"), found.id
+        if index.is_federated:
+            ignore = np.array([bool(ann.get("ignore", 0)) for ann in found.anns], np.uint8)
+        else:
+            ignore = found.column("is_crowd")
     names = ["all"] if index.is_pooled else [str(each) for each in index.classes]
     with _named_rows("annotation", ids):
         return Selected(Truths(**columns, ignore=ignore, area=area, class_names=names), ids)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from boxscore._support.exceptions import InputError
-from boxscore.dropin import mask
-from boxscore.dropin.accumulation import Arrays, accumulate, box_lines, build, keypoint_lines, text_of, value_of
+from boxscore.dropin import mask, poses
+from boxscore.dropin.accumulation import Arrays, accumulate, box_lines, build, oks_lines, text_of, value_of
 from boxscore.dropin.evaluated_rows import (
     Evaluated,
     EvaluatedPart,
@@ -23,15 +23,14 @@ from boxscore.dropin.evaluated_rows import (
     select_rows,
 )
 from boxscore.dropin.image_entries import (
-    SHAPE_KEYS,
     ImageRules,
+    by_score,
     entries_of,
     match_image,
-    measure_keypoints,
     measure_overlaps,
     overlaps_by_image,
 )
-from boxscore.dropin.params import Params
+from boxscore.dropin.params import SHAPE_KEYS, Params
 from boxscore.dropin.patch import fallback_attributes, warn_if_displaced
 
 Dict = dict[str, Any]
@@ -79,7 +78,7 @@ class COCOeval(StepwiseEvaluation):
     Args:
         cocoGt: The dataset.
         cocoDt: The results.
-        iouType: "bbox", "segm" or "keypoints".
+        iouType: One of `Params.iou_types`.
     """
 
     LAZY = ("evalImgs", "ious", "_gts", "_dts")
@@ -131,8 +130,8 @@ class COCOeval(StepwiseEvaluation):
         if p.useCats:
             p.catIds = distinct(p.catIds)
         p.maxDets = sorted(p.maxDets)
-        # as in COCO: with pooled classes, no keypoints are compared
-        is_pooled_pose = p.iouType == "keypoints" and not p.useCats
+        # as in COCO: with pooled classes, no poses are compared
+        is_pooled_pose = poses.is_oks(p.iouType) and not p.useCats
         if not self._has_own_steps() and not is_pooled_pose:
             self._evaluate_columns(p)
         else:
@@ -176,7 +175,7 @@ class COCOeval(StepwiseEvaluation):
         self._seen = None
         self._prepare()
         classes = p.catIds if p.useCats else [-1]
-        measure = self.computeOks if p.iouType == "keypoints" else self.computeIoU
+        measure = self.computeOks if poses.is_oks(p.iouType) else self.computeIoU
         self.ious = {(image, label): measure(image, label) for image in p.imgIds for label in classes}
         self.evalImgs = [
             self.evaluateImg(image, label, area, p.maxDets[-1])
@@ -214,8 +213,10 @@ class COCOeval(StepwiseEvaluation):
 
     def computeOks(self, imgId: Any, catId: Any) -> Any:
         """Compute the OKS of an image and class, in the layout of `computeIoU`; or []."""
-        p = self.params
-        return measure_keypoints(self._dts[imgId, catId], self._gts[imgId, catId], p.maxDets[-1], p.kpt_oks_sigmas)
+        p, truths, detections = self.params, self._gts[imgId, catId], self._dts[imgId, catId]
+        if not detections or not truths:
+            return []
+        return poses.measure_oks(by_score(detections)[: p.maxDets[-1]], truths, p.kpt_oks_sigmas)
 
     def evaluateImg(self, imgId: Any, catId: Any, aRng: Any, maxDet: int) -> Dict | None:
         """Match one image and class in one area range; return None without detections and truths."""
@@ -270,7 +271,7 @@ class COCOeval(StepwiseEvaluation):
         """Compute and print the summary numbers, and store them in `stats`."""
         if not self.eval:
             raise Exception("Please run accumulate() first")  # as in COCO
-        lines = keypoint_lines() if self.params.iouType == "keypoints" else box_lines(self.params.maxDets)
+        lines = oks_lines() if poses.is_oks(self.params.iouType) else box_lines(self.params.maxDets)
         stats = np.zeros(len(lines))
         for i, line in enumerate(lines):
             stats[i] = value_of(line, self.eval, self.params)
@@ -295,8 +296,8 @@ def _by_image_and_class(evaluation: COCOeval, p: Params) -> tuple[Any, Any]:
     for truths in sides[0].values():
         for truth in truths:
             truth["ignore"] = truth.get("iscrowd", False)
-            if p.iouType == "keypoints":
-                truth["ignore"] = truth["num_keypoints"] == 0 or truth["ignore"]
+            if poses.is_oks(p.iouType):
+                truth["ignore"] = poses.is_unlabelled(truth) or truth["ignore"]
     return sides[0], sides[1]
 
 

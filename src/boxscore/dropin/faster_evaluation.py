@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from boxscore._support.exceptions import InputError
 from boxscore._support.lazy import Lazy
 from boxscore.data.batch_keys import COVERAGE_KEYS
+from boxscore.dropin import poses
 from boxscore.dropin.accumulation import Arrays, LazyEntries, Line, accumulate, build, mean_of, text_of, value_of
 from boxscore.dropin.evaluated_rows import (
     EvaluatedRows,
@@ -30,7 +31,6 @@ from boxscore.dropin.faster_dataset import FasterCOCO
 from boxscore.dropin.image_entries import entries_of, matched_pairs
 from boxscore.dropin.params import SHAPES, FasterParams, Params
 from boxscore.dropin.store import get_lazy
-from boxscore.protocol.keypoint_rules import BOX_SHARE, KeypointRules
 
 Dict = dict[str, Any]
 Floats = NDArray[np.float64]
@@ -43,8 +43,7 @@ MATCH_KEYS = ("tp", "fp", "fn", "gt_id", "dt_id", "iou")
 CELLS_AT_ONCE = 2**21
 """The largest number of scores times classes whose F1 is in memory at once."""
 
-KEYPOINT_LABELS = ["AP_all", "AP_50", "AP_75", "AP_medium", "AP_large"]
-KEYPOINT_LABELS += [label.replace("AP", "AR") for label in KEYPOINT_LABELS[:3]] + ["AR_medium", "AR_large"]
+OKS_LABELS = [f"{number}_{part}" for number in ("AP", "AR") for part in ("all", "50", "75", "medium", "large")]
 CROWD_LABELS = ["AP_all", "AP_50", "AP_75", "AR_all", "AR_50", "AR_75", "AP_easy", "AP_medium", "AP_hard"]
 
 
@@ -54,11 +53,11 @@ class COCOeval_faster(COCOeval):  # noqa: N801 — the name that it replaces
     Args:
         cocoGt: The dataset.
         cocoDt: The results.
-        iouType: "bbox", "segm", "boundary", "keypoints" or "keypoints_crowd".
+        iouType: One of `FasterParams.iou_types`.
         ranges: The area ranges by name, in addition to "all"; by default small, medium and large.
         print_function: Receives the messages and the summary.
         extra_calc: Whether `accumulate` marks matched annotations, so that mIoU and mAUC are computed.
-        kpt_oks_sigmas: The sigmas of keypoints; by default COCO's.
+        kpt_oks_sigmas: The sigmas of OKS; by default COCO's.
         use_area: Whether OKS uses the area of a truth; if False, 0.53 of its box.
         lvis_style: Whether a class only counts in images in which it was verified.
         separate_eval: Whether `accumulate`, not `evaluate`, computes the curves, from `_evalImgs_cpp`.
@@ -92,12 +91,10 @@ class COCOeval_faster(COCOeval):  # noqa: N801 — the name that it replaces
         self.matched = False
         self.boundary_dilation_ratio = boundary_dilation_ratio
         self.boundary_cpu_count, self.rle_iou_max_workers = boundary_cpu_count, rle_iou_max_workers
-        if iouType == "keypoints" and lvis_style:
-            logger.warning("lvis_style not supported for keypoint evaluation")
-        self.lvis_style = lvis_style and iouType != "keypoints"
+        self.lvis_style = lvis_style and self.params.takes_lvis_style()
         if cocoGt is not None:
             self.params.imgIds = sorted(cocoGt.getImgIds())
-            self.params.catIds = sorted(_annotated_classes(cocoGt) if iouType == "keypoints" else cocoGt.getCatIds())
+            self.params.catIds = sorted(_annotated_classes(cocoGt) if poses.is_oks(iouType) else cocoGt.getCatIds())
         self._print_function = print_function
         if self.print_function == print:
             for coco in (cocoGt, cocoDt):
@@ -140,7 +137,7 @@ class COCOeval_faster(COCOeval):  # noqa: N801 — the name that it replaces
         self.print_function(f"DONE (t={time.time() - start:0.2f}s).")
 
     def _select_rows(self, p: Params) -> EvaluatedRows | None:
-        has_own_rules = self.lvis_style or p.iouType in ("boundary", "keypoints_crowd") or not self.use_area
+        has_own_rules = self.lvis_style or p.iouType not in Params.iou_types or not self.use_area
         # Single images are evaluated under pycocotools' rules only.
         rows = select_rows(self.cocoGt, self.cocoDt, p) if has_own_rules else super()._select_rows(p)
         if rows is None:
@@ -148,10 +145,10 @@ class COCOeval_faster(COCOeval):  # noqa: N801 — the name that it replaces
                 raise InputError(described)
             return None
         rules: Dict = {**rows.rules, "dilation_ratio": self.boundary_dilation_ratio}
-        if rows.cells.iou_type == "keypoints" and not self.use_area:
-            rules["keypoints"] = KeypointRules(box_share=BOX_SHARE)
+        if poses.is_oks(rows.cells.iou_type) and not self.use_area:
+            rules |= poses.AREA_OF_BOX
         rows = replace(rows, rules=rules)
-        return self._with_coverage(rows, ImageClassIndex.of(p)) if self.lvis_style else rows
+        return self._with_coverage(rows, ImageClassIndex(p)) if self.lvis_style else rows
 
     def _with_coverage(self, rows: EvaluatedRows, index: ImageClassIndex) -> EvaluatedRows:
         """Count classes only in images in which they were verified."""
@@ -280,10 +277,10 @@ class COCOeval_faster(COCOeval):  # noqa: N801 — the name that it replaces
         if kind in SHAPES:
             self.all_stats = self._box_numbers()
             self.stats = self.all_stats[: 3 + 2 * len(self.params.areaRngLbl[1:]) + self._num_recalls()]
-        elif kind == "keypoints":
-            self.all_stats = self.stats = self._keypoint_numbers(("medium", "large"))
+        elif poses.is_oks(kind):
+            self.all_stats = self.stats = self._oks_numbers(("medium", "large"))
         else:
-            self.all_stats = self.stats = np.append(self._keypoint_numbers(()), self._crowd_numbers())
+            self.all_stats = self.stats = np.append(self._oks_numbers(()), self._crowd_numbers())
         if self.matched:
             self.all_stats = np.append(self.all_stats, [self.compute_mIoU(), self.compute_mAUC()])
 
@@ -303,7 +300,7 @@ class COCOeval_faster(COCOeval):  # noqa: N801 — the name that it replaces
         recalls += [self._summarize(0, threshold, maxDets=most) for threshold in (0.5, 0.75)]
         return np.array([*precisions, *recalls, *groups], np.float64)
 
-    def _keypoint_numbers(self, areas: Sequence[str]) -> Any:
+    def _oks_numbers(self, areas: Sequence[str]) -> Any:
         most = self.params.maxDets[-1]
         numbers = []
         for ap in (1, 0):
@@ -361,7 +358,7 @@ class COCOeval_faster(COCOeval):  # noqa: N801 — the name that it replaces
             labels += [*(f"AR_{area}" for area in areas), "AR_50", "AR_75"]
             labels += ["APr", "APc", "APf"] if self.lvis_style else []
         else:
-            labels = list(KEYPOINT_LABELS if p.iouType == "keypoints" else CROWD_LABELS)
+            labels = list(OKS_LABELS if poses.is_oks(p.iouType) else CROWD_LABELS)
         return labels + (["mIoU", f"mAUC_{int(p.iouThrs[0] * 100)}"] if self.matched else [])
 
     @property

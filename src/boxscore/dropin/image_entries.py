@@ -26,10 +26,7 @@ from boxscore.dropin.evaluated_rows import (
     EvaluatedPart,
     EvaluatedRows,
     are_numbers,
-    detected_keypoints,
     ids_of,
-    labelled_keypoints,
-    oks_protocol,
 )
 from boxscore.protocol.protocol import CROWD, REGULAR
 
@@ -290,25 +287,14 @@ class ImageRules(NamedTuple):
     limit: Any
 
 
-SHAPE_KEYS = {"bbox": "bbox", "segm": "segmentation", "keypoints": "keypoints"}
-"""The key of the shapes in dicts, by similarity."""
-
-
 def measure_overlaps(detections: list[Dict], truths: list[Dict], limit: Any, *, key: str = "bbox") -> Any:
     """Compute the IoUs: one row per detection, by falling score within the limit, one column per truth; or []."""
     overlap = measure_python_numbers(detections, truths, limit) if key == "bbox" else None
     if overlap is not None:
         return overlap
-    detections = _by_score(detections)[:limit]
+    detections = by_score(detections)[:limit]
     crowds = [int(truth["iscrowd"]) for truth in truths]
     return mask.iou([each[key] for each in detections], [each[key] for each in truths], crowds)
-
-
-def measure_keypoints(detections: list[Dict], truths: list[Dict], limit: Any, sigmas: Any) -> Any:
-    """Compute the OKS, in the layout of `measure_overlaps`."""
-    if not detections or not truths:
-        return []
-    return measure_oks(_by_score(detections)[:limit], truths, sigmas)
 
 
 def measure_python_numbers(detections: Any, truths: Any, limit: Any) -> Any:
@@ -326,7 +312,7 @@ def match_image(detections: list[Dict], truths: list[Dict], overlap: Any, rules:
     entry = match_python_numbers(detections, truths, overlap, rules)
     if entry is not None:
         return entry
-    detections = _by_score(detections)[0 : rules.limit]
+    detections = by_score(detections)[0 : rules.limit]
     num, num_truths = len(detections), len(truths)
     truth_ids = ids_of(truths)
     assigned = Assigned.of(
@@ -393,7 +379,7 @@ def _overlap_of(overlap: Any, num_detections: int, num_truths: int) -> NDArray[n
     return measured[:num_detections, :num_truths] if num_truths else np.zeros((num_detections, 0))
 
 
-def _by_score(detections: list[Dict]) -> list[Dict]:
+def by_score(detections: list[Dict]) -> list[Dict]:
     """Sort by falling score; ties keep their order."""
     negative = [-each["score"] for each in detections]  # as in COCO: raises for text, lists and None
     for each, value in zip(detections, negative, strict=True):
@@ -438,67 +424,3 @@ def _comparable(value: Any) -> float:
 
 def _flags(values: Any) -> NDArray[np.uint8]:
     return np.array([bool(value) for value in values], np.uint8)
-
-
-def measure_oks(detections: Sequence[Dict], truths: Sequence[Dict], sigmas: Any) -> NDArray[np.float64]:
-    """Compute the OKS of all pairs of one image and class, for values of any type. Shape (D, G)."""
-    num_points = len(sigmas)
-    group = _compiled.ImageGroups(np.array([0, len(detections)]), np.array([0, len(truths)]))
-    protocol = oks_protocol(sigmas)
-    labelled = np.array([_labelled_numbers(truth, num_points) for truth in truths])
-    truth_side = labelled_keypoints(
-        labelled,
-        area=np.array([_sum(truth["area"]) for truth in truths]),
-        box=np.array(
-            [_box_of(truth, has_labels=row.any()) for truth, row in zip(truths, labelled[:, 2::3] > 0, strict=True)]
-        ),
-        num_labelled=np.count_nonzero(labelled[:, 2::3] > 0, axis=1).astype(np.float64),
-    )
-    found = detected_keypoints(np.array([_detected_numbers(each, num_points) for each in detections]))
-    sides = found.compiled(protocol), truth_side.compiled(protocol)
-    values: NDArray[np.float64] = _compiled.similarities(group, *sides, np.zeros(len(truths), np.uint8), 1)
-    return values.reshape(len(detections), len(truths))
-
-
-def _numbers_of(ann: Dict) -> Floats:
-    numbers = np.array(ann["keypoints"])
-    if numbers.dtype.kind not in "biuf" or numbers.ndim != 1:
-        raise TypeError("`keypoints` must be a list of numbers")  # as in COCO, from NumPy's functions
-    return numbers.astype(np.float64)
-
-
-def _detected_numbers(ann: Dict, num_points: int) -> Floats:
-    """x, y and 0 of each point. As in COCO: the third number may be missing. Shape (3 K,)."""
-    numbers = _numbers_of(ann)
-    _check_length(ann, len(numbers[1::3]) if len(numbers[0::3]) == num_points else -1, num_points)
-    triples = np.zeros((num_points, 3))
-    triples[:, 0], triples[:, 1] = numbers[0::3], numbers[1::3]
-    return triples.reshape(-1)
-
-
-def _labelled_numbers(ann: Dict, num_points: int) -> Floats:
-    """x, y and visibility of each point; zeros if none is labelled, since the box is compared then. Shape (3 K,)."""
-    numbers = _numbers_of(ann)
-    if not (numbers[2::3] > 0).any():
-        return np.zeros(3 * num_points)
-    _check_length(ann, len(numbers) / 3, num_points)
-    return numbers
-
-
-def _check_length(ann: Dict, num: float, num_points: int) -> None:
-    if num != num_points:
-        rule = f"`keypoints` must have three numbers per point, {3 * num_points}; got {len(ann['keypoints'])}"
-        raise InputError(f"annotation {ann['id']} of image {ann['image_id']}: {rule}")
-
-
-def _box_of(truth: Dict, *, has_labels: bool) -> list[float]:
-    """The box of a truth. As in COCO: an invalid box raises even if labelled keypoints are compared instead."""
-    box = truth["bbox"]
-    _ = [box[side] - box[side + 2] * 2 for side in (0, 1)]
-    return [0.0] * 4 if has_labels else [_sum(box[side]) for side in range(4)]
-
-
-def _sum(value: Any) -> float:
-    """Convert a value to a float by adding 0.0; raise the error of the addition for other types."""
-    total = value + 0.0
-    return float(total.item() if isinstance(total, np.ndarray) else total)

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 import boxscore._compiled as _compiled
 from boxscore._support.exceptions import InputError
-from boxscore.data.geometry.masks import Masks
+from boxscore.data.geometry import Geometry
+from boxscore.data.geometry.boxes import Boxes
 from boxscore.dropin import mask
 from boxscore.dropin.store import (
     FileName,
@@ -236,10 +237,12 @@ class LimitedResults(LazyResults):
         columns = given.take(self._row)._replace(id=np.arange(1, self._row.size + 1))
         super().__init__(results._source, columns, results._header)
 
-    def masks(self, truths: LazyDataset | None = None) -> Masks | None:
-        """The masks of all results; with `truths`, masks that are not compared with them may have only an area."""
-        masks = self._results.masks(truths)
-        return None if masks is None else masks.take(self._row)
+    def shapes(self, kind: type[Geometry], compared: Any = None) -> Any:
+        """The shapes of all results, as in `LazyResults`."""
+        if kind is Boxes:
+            return self.columns.box
+        shapes = self._results.shapes(kind, compared)
+        return None if shapes is None else shapes.take(self._row)
 
     def dataset(self) -> Dict:
         """The results as in `lvis`: the dataset without its annotations, and one completed dict per result."""

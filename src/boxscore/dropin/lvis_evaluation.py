@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from boxscore._support.exceptions import InputError
 from boxscore._support.lazy import Lazy
 from boxscore.data.batch_keys import COVERAGE_KEYS
-from boxscore.data.dataset import Detections, Truths
 from boxscore.dropin import mask
 from boxscore.dropin.accumulation import LINE, Arrays, LazyEntries, accumulate, build, mean_of
 from boxscore.dropin.evaluated_rows import (
@@ -24,21 +23,19 @@ from boxscore.dropin.evaluated_rows import (
     EvaluatedPart,
     EvaluatedRows,
     ImageClassIndex,
-    Selected,
-    SelectedDicts,
-    detections_of,
+    describe_invalid,
     distinct,
     frequency_groups,
-    invalid_value,
     join,
     load_annotations,
     rows_under,
-    truths_of,
+    select_detections,
+    select_truths,
 )
 from boxscore.dropin.evaluation import StepwiseEvaluation
-from boxscore.dropin.image_entries import SHAPE_KEYS, ImageRules, entries_of, match_image, overlaps_by_image
+from boxscore.dropin.image_entries import ImageRules, entries_of, match_image, overlaps_by_image
 from boxscore.dropin.lvis_dataset import LVIS, Dict, LVISResults, UnsupportedTypeError, as_dataset
-from boxscore.dropin.params import LVISParams, coco_params
+from boxscore.dropin.params import SHAPE_KEYS, LVISParams, coco_params
 from boxscore.dropin.store import get_lazy
 from boxscore.result.tally import FALSE, TRUE
 
@@ -147,8 +144,7 @@ class LVISEval(StepwiseEvaluation):
         """Prepare `_gts` and `_dts`, the annotations by image and class, `img_nel` and `freq_groups`."""
         p = self.params
         truths, detections = (
-            lvis.load_anns(lvis.get_ann_ids(img_ids=p.img_ids, cat_ids=p.cat_ids or None))
-            for lvis in (self.lvis_gt, self.lvis_dt)
+            load_annotations(lvis, p.img_ids, p.cat_ids, is_pooled=False) for lvis in (self.lvis_gt, self.lvis_dt)
         )
         if p.iou_type == "segm":
             self._to_mask(truths, self.lvis_gt)
@@ -311,51 +307,17 @@ def _python_value(value: Any) -> Any:
 def select_federated(truths: LVIS, results: LVISResults, p: LVISParams) -> EvaluatedRows:
     """Select the annotations that `lvis` evaluates under these parameters, in its order."""
     params = coco_params(p)
-    index = ImageClassIndex.of(params, compared=get_lazy(truths))
-    index.needs_area = True
+    index = ImageClassIndex(params, compared=get_lazy(truths))
     lists = _lists(index, truths)
-    rows = rows_under(params, _detections(index, results), _truths(index, truths))
+    rows = rows_under(params, select_detections(index, results), select_truths(index, truths))
     if rows is None:
         raise InputError(
-            "masks of annotations and of results have runs of no pixels, where `lvis` stops comparing them; encode "
+            describe_invalid(truths, results, params)
+            or "masks of annotations and of results have runs of no pixels, where `lvis` stops comparing them; encode "
             "them again, as `boxscore.dropin.mask.encode` does"
         )
     rules = {**rows.rules, "ignored": "difficult", "limits_per": "image", "limits": (None,)}
     return replace(rows, rules=rules).with_coverage(negative=lists[0], not_exhaustive=lists[1])
-
-
-def _truths(index: ImageClassIndex, lvis: LVIS) -> Selected[Truths]:
-    lazy = index.lazy_columns(lvis)
-    if lazy is not None:
-        row, columns = index.select_rows(lazy)
-        return truths_of(index, columns, None, lazy.columns.areas[row], lazy.columns.id[row])
-    found = _select_dicts(index, lvis)
-    ignore = np.array([bool(ann.get("ignore", 0)) for ann in found.anns], np.uint8)
-    return truths_of(index, found.shapes(), ignore, found.column("area"), found.id)
-
-
-def _detections(index: ImageClassIndex, results: LVISResults) -> Selected[Detections]:
-    lazy = index.lazy_columns(results)
-    if lazy is not None and lazy.columns.score is not None:
-        row, columns = index.select_rows(lazy)
-        return detections_of(columns, lazy.columns.score[row], lazy.columns.areas[row], lazy.columns.id[row])
-    found = _select_dicts(index, results)
-    given = [ann["score"] for ann in found.anns]
-    score = np.array(given) if given else np.zeros(0)
-    if score.dtype.kind not in "biuf" or score.ndim != 1:
-        bad = next((row for row, each in enumerate(given) if np.asarray(each).dtype.kind not in "biuf"), 0)
-        raise InputError(f"result {found.anns[bad]['id']}: `score` must be a number; got {given[bad]!r}")
-    return detections_of(found.shapes(), score.astype(np.float64), found.column("area"), found.id, given)
-
-
-def _select_dicts(index: ImageClassIndex, lvis: LVIS) -> SelectedDicts:
-    """Select the dicts of the evaluation's images and classes."""
-    found = index.select_dicts(lvis, ("area",))
-    if found is None:
-        anns = load_annotations(lvis, index.images, index.classes, is_pooled=False)
-        keys = ("area",) if index.has_masks else ("bbox", "area")
-        raise InputError(invalid_value(anns, keys) or "annotations must have numbers as ids")
-    return found
 
 
 def _lists(index: ImageClassIndex, truths: LVIS) -> list[tuple[Any, Any]]:

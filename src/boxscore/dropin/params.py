@@ -12,6 +12,9 @@ from numpy.typing import NDArray
 
 from boxscore.protocol.keypoint_rules import COCO_SIGMAS
 
+SHAPE_KEYS = {"bbox": "bbox", "segm": "segmentation", "keypoints": "keypoints"}
+"""The key of the shapes in dicts, by pycocotools' similarities."""
+
 
 class Params:
     """Thresholds, area ranges, limits, images and classes, as attributes that may be changed before `evaluate`."""
@@ -119,6 +122,12 @@ class FasterParams(Params):
         if min(low, default=LARGEST_AREA) > 0 or max(high, default=0) < LARGEST_AREA:
             logger.warning("Provided area ranges do not span full range from 0 to 1e5^2.")
 
+    def takes_lvis_style(self) -> bool:
+        """Whether classes may count only in images in which they were verified; warn if not."""
+        if self.iouType == "keypoints":
+            logger.warning("lvis_style not supported for keypoint evaluation")
+        return self.iouType != "keypoints"
+
     @property
     def useSegm(self) -> int:
         """1 if masks are evaluated, else 0."""
@@ -128,6 +137,11 @@ class FasterParams(Params):
     def useSegm(self, value: int) -> None:
         self.iouType = "segm" if value == 1 else "bbox"
         logger.warning("useSegm is deprecated. Please use iouType (string) instead.")
+
+
+def similarity_of(params: Params) -> str:
+    """The similarity of an evaluation, as in `Protocol.iou_type`."""
+    return params.iouType.removesuffix("_crowd")
 
 
 def _alias(name: str) -> property:
@@ -183,4 +197,5 @@ def coco_params(p: LVISParams) -> Any:
         recThrs=p.rec_thrs,
         useCats=1,
         iouType=p.iou_type,
+        is_federated=True,
     )

@@ -23,9 +23,10 @@ import boxscore._compiled as _compiled
 from boxscore._support.exceptions import InputError
 from boxscore._support.locks import fork_safe_lock
 from boxscore._support.threads import num_threads
-from boxscore.data.geometry.keypoints import Keypoints
+from boxscore.data.geometry import Geometry
+from boxscore.data.geometry.boxes import Boxes
 from boxscore.data.geometry.masks import Masks
-from boxscore.dropin import mask
+from boxscore.dropin import mask, poses
 
 Dict = dict[str, Any]
 FileName = str | os.PathLike[str]
@@ -56,7 +57,7 @@ class FileSnapshot:
         self._identity = _identity(os.fstat(self._descriptor))
 
     def read_columns(self, shapes: str = "boxes", *, compared: Pairs | None = None, keeps_third: bool = False) -> Any:
-        """Read the `_compiled.CocoFile`; return None if the file lacks the `shapes`: "boxes", "masks" or "keypoints".
+        """Read the `_compiled.CocoFile`; return None if the file lacks the `shapes`, the key of a geometry.
 
         Masks whose image and class are not in `compared` only get an area.
         """
@@ -148,7 +149,7 @@ class AnnotationColumns(NamedTuple):
 
 
 class LazyDataset:
-    """A dataset file whose annotations are all in columns. Masks and keypoints are read on first use."""
+    """A dataset file whose annotations are all in columns. Shapes other than boxes are read on first use."""
 
     def __init__(self, file: FileSnapshot, columns: AnnotationColumns, read: Any) -> None:
         self.columns = columns
@@ -157,8 +158,7 @@ class LazyDataset:
         self.categories = dict(zip(read.categories.id.tolist(), read.categories.name, strict=True))
         self._file: FileSnapshot | None = file
         self._parsed: Dict = {}
-        self._masks: Masks | None = None
-        self._keypoints: Keypoints | None = None
+        self._shapes: dict[type[Geometry], Any] = {Boxes: columns.box}
         self._by_image: Pairs | None = None
 
     @cached_property
@@ -205,29 +205,18 @@ class LazyDataset:
         """Further arguments of the class, from a `_compiled.CocoFile`; None if it lacks a value that clients need."""
         return None if read.boxes.num_flagged < len(read.boxes.id) else {}
 
-    def masks(self) -> Masks | None:
-        """The masks of all annotations; None if not all have one."""
-        if self._masks is None and self._file is not None:
-            read = self._file.read_columns("masks")
-            self._masks = None if read is None else drawn(read, read.complete_truths)
-        return self._masks
-
-    def keypoints(self) -> Keypoints | None:
-        """The keypoints of all annotations; None if not all have `keypoints` and `num_keypoints`."""
-        if self._keypoints is None and self._file is not None:
-            read = self._file.read_columns("keypoints", keeps_third=True)
-            given = None if read is None else read.boxes.keypoints
-            if given is None or given.num_labelled is None or np.isnan(given.num_labelled).any():
-                return None
-            num = len(self.columns.id)
-            self._keypoints = Keypoints(
-                point=given.point.reshape(num, -1, 2),
-                visibility=given.third,
-                area=self.columns.areas,
-                box=self.columns.box,
-                num_labelled=given.num_labelled,
-            )
-        return self._keypoints
+    def shapes(self, kind: type[Geometry], compared: Any = None) -> Any:  # noqa: ARG002
+        """The shapes of all annotations: boxes in xywh, or a geometry; None if not all have one."""
+        if kind not in self._shapes and self._file is not None:
+            read = self._file.read_columns(kind.key, keeps_third=True)
+            if read is None:
+                self._shapes[kind] = None
+            elif kind is Masks:
+                self._shapes[kind] = drawn(read, read.complete_truths)
+            else:
+                columns = self.columns
+                self._shapes[kind] = poses.labelled_in_file(read.boxes, area=columns.areas, box=columns.box)
+        return self._shapes.get(kind)
 
     def dataset(self) -> Dict:
         """The file as dicts, parsed once, so that all users share them."""
@@ -251,14 +240,13 @@ class LazyResults:
         source: FileSnapshot | NDArray[Any],
         columns: AnnotationColumns,
         header: "LazyDataset | Dict",
-        masks: Masks | None = None,
-        keypoints: Keypoints | None = None,
+        shapes: Sequence[Geometry] = (),
         *,
         is_partial: bool = False,
     ) -> None:
         self.columns = columns
         self._source, self._header = source, header
-        self._masks, self._keypoints = masks, keypoints
+        self._shapes: dict[type[Geometry], Any] = {Boxes: columns.box, **{type(each): each for each in shapes}}
         self._is_partial = is_partial
 
     @classmethod
@@ -274,17 +262,16 @@ class LazyResults:
             read = read_boxes(file, "masks", compared=compared)
             if read is not None and read.boxes.mask_area is not None and compared is not None:
                 read, compared = read_boxes(file, "masks"), None  # boxes come from masks, so all masks are needed
-        if read is None and b'"keypoints"' in head:
-            read = read_boxes(file, "keypoints")
+        if read is None and f'"{poses.KEY}"'.encode() in head:
+            read = read_boxes(file, poses.KEY)
         read = read or read_boxes(file)
         if read is None or read.is_dataset or read.boxes.score is None:
             return None
-        # as in COCO: the first result decides whether boxes are given, or made around masks or keypoints
+        # as in COCO: the first result decides whether boxes are given, or made around other shapes
         is_missing = np.isnan(read.boxes.box[:, 0])
         if is_missing.any() and not is_missing[0]:
             return None
-        masks = _drawn_results(read, header)
-        boxes, keypoints = read.boxes, _detected(read.boxes)
+        boxes, masks = read.boxes, _drawn_results(read, header)
         if masks is None and (boxes.segmentations is not None or boxes.mask_area is not None):
             return None
         columns = AnnotationColumns(
@@ -295,7 +282,8 @@ class LazyResults:
             area=boxes.area,
             score=boxes.score,
         )
-        return cls(file, columns, header, masks, keypoints, is_partial=compared is not None)
+        shapes = [shape for shape in (masks, poses.detected_in_file(boxes)) if shape is not None]
+        return cls(file, columns, header, shapes, is_partial=compared is not None)
 
     @classmethod
     def from_array(cls, data: NDArray[Any], header: "LazyDataset | Dict") -> "LazyResults | None":
@@ -315,23 +303,21 @@ class LazyResults:
         )
         return cls(data, columns, header)
 
-    def masks(self, truths: LazyDataset | None = None) -> Masks | None:
-        """The masks of all results; None if not all results have one.
+    def shapes(self, kind: type[Geometry], compared: Any = None) -> Any:
+        """The shapes of all results: boxes in xywh, or a geometry; None if not all have one.
 
-        With `truths`, masks without a truth of the same image and class may have only an area.
+        With `compared` truths, masks without a truth of the same image and class may have only an area.
         """
-        if self._is_partial and (truths is None or truths is not self._header):
-            assert isinstance(self._source, FileSnapshot)
-            read = self._source.read_columns("masks")
-            self._masks, self._is_partial = _drawn_results(read, self._header), False
-        return self._masks
-
-    def keypoints(self) -> Keypoints | None:
-        """The keypoints of all results; None if not all have them."""
-        if self._keypoints is None and isinstance(self._source, FileSnapshot):
-            read = self._source.read_columns("keypoints")
-            self._keypoints = None if read is None else _detected(read.boxes)
-        return self._keypoints
+        lacks_masks = self._is_partial and kind is Masks and compared is not self._header
+        if (lacks_masks or kind not in self._shapes) and isinstance(self._source, FileSnapshot):
+            read = self._source.read_columns(kind.key)
+            if read is None:
+                self._shapes[kind] = None
+            elif kind is Masks:
+                self._shapes[kind], self._is_partial = _drawn_results(read, self._header), False
+            else:
+                self._shapes[kind] = poses.detected_in_file(read.boxes)
+        return self._shapes.get(kind)
 
     def dataset(self) -> Dict:
         """The results as in pycocotools: the dataset's header, and one completed dict per result."""
@@ -340,12 +326,6 @@ class LazyResults:
         anns = self._source.parse() if is_file else array_to_dicts(self._source)  # type: ignore[union-attr, arg-type]
         complete_results(anns)
         return {**header, "annotations": anns}
-
-
-def _detected(boxes: Any) -> Keypoints | None:
-    """The keypoints of a `_compiled.CocoBoxes` of results."""
-    given = boxes.keypoints
-    return None if given is None else Keypoints(point=given.point.reshape(len(boxes.image), -1, 2))
 
 
 def drawn(read: Any, complete: Callable[[int], None]) -> Masks | None:
@@ -390,14 +370,14 @@ def copy_header(dataset: Dict) -> Dict:
 def complete_results(anns: list[Dict]) -> bool:
     """Give results an area, an id, and a missing box or outline; return whether ids are known to be 1, 2, 3, …
 
-    As in COCO: the first result decides whether all have boxes, else masks, else keypoints.
+    As in COCO: the first result decides whether all have boxes, else masks, else poses.
     """
     if "bbox" in anns[0] and anns[0]["bbox"] != []:
         return _compiled.complete_boxes(anns)
     if "segmentation" in anns[0]:
         complete_masks(anns)
         return False
-    return _compiled.complete_keypoints(anns, _compiled.boxes_around_keypoints(anns), _around_keypoints)
+    return poses.complete(anns)
 
 
 def complete_masks(anns: list[Dict], *, has_crowds: bool = True) -> None:
@@ -420,13 +400,6 @@ def mask_of(ann: Dict, images: Mapping[Any, Dict]) -> Any:
     if isinstance(outline["counts"], list):
         return mask.frPyObjects(outline, image["height"], image["width"])
     return outline
-
-
-def _around_keypoints(ann: Dict) -> tuple[Any, list[Any]]:
-    """Area and bounding box of keypoints of any type."""
-    x, y = ann["keypoints"][0::3], ann["keypoints"][1::3]
-    left, right, top, bottom = np.min(x), np.max(x), np.min(y), np.max(y)
-    return (right - left) * (bottom - top), [left, top, right - left, bottom - top]
 
 
 def array_to_dicts(data: NDArray[Any]) -> list[Dict]:

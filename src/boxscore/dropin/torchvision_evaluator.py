@@ -15,6 +15,8 @@ from boxscore.arrays import is_array, library, to_numpy
 from boxscore.data.batch_keys import DETECTION_KEYS
 from boxscore.data.batches import read_alike
 from boxscore.data.dataset import Detections
+from boxscore.data.geometry.boxes import Boxes
+from boxscore.data.geometry.kinds import kind_of
 from boxscore.data.geometry.masks import Masks
 from boxscore.dropin.coco_dataset import COCO
 from boxscore.dropin.evaluated_rows import (
@@ -36,18 +38,15 @@ from boxscore.dropin.evaluated_rows import (
 )
 from boxscore.dropin.evaluation import COCOeval
 from boxscore.dropin.image_entries import part_entries
-from boxscore.dropin.params import Params
+from boxscore.dropin.params import SHAPE_KEYS, Params
 from boxscore.result.distributed import gather_bytes, is_distributed
 
 Dict = dict[str, Any]
 Floats = NDArray[np.float64]
 Predictions = Mapping[Any, Mapping[str, Any]]
 
-KEYS = {"bbox": "boxes", "segm": "masks", "keypoints": "keypoints"}
+KEYS = {iou_type: kind_of(iou_type).key for iou_type in SHAPE_KEYS}
 """The key of the shapes in predictions, by similarity."""
-
-RESULT_KEYS = {"bbox": "bbox", "segm": "segmentation", "keypoints": "keypoints"}
-"""The key of the shapes in COCO's results, by similarity."""
 
 PREPARATIONS = {
     "bbox": "prepare_for_coco_detection",
@@ -158,7 +157,7 @@ class CocoEvaluator:
         return EvaluatedPart(cells=Cells.of(params), entries=evaluation.evalImgs, overlaps=evaluation.ious)
 
     def _select(self, found: "PredictionColumns", params: Params) -> EvaluatedRows | None:
-        index = ImageClassIndex.of(params)
+        index = ImageClassIndex(params)
         return rows_under(params, found.select(index), select_truths(index, self.coco_gt))
 
     def _has_own_preparation(self, iou_type: str) -> bool:
@@ -305,7 +304,7 @@ class PredictionColumns(NamedTuple):
         shapes = self.shapes
         if row is not ALL:
             shapes = shapes.take(row) if isinstance(shapes, Masks) else shapes[row]
-        shape = {"keypoints": shapes[:, :, :2]} if index.has_keypoints else shape_of(shapes)
+        shape = shape_of(shapes) if index.kind in (Boxes, Masks) else {"keypoints": shapes[:, :, :2]}
         columns = {"image_ids": image, "labels": label, **shape}
         return detections_of(columns, self.score[row], None, np.arange(1, len(self.images) + 1)[row])
 
@@ -316,7 +315,7 @@ class PredictionColumns(NamedTuple):
         shapes = self.shapes.rle() if isinstance(self.shapes, Masks) else self.shapes.reshape(len(self.images), -1)
         values = shapes if isinstance(shapes, list) else shapes.tolist()
         rows = zip(self.images, self.category.tolist(), values, self.score.tolist(), strict=True)
-        key = RESULT_KEYS[iou_type]
+        key = SHAPE_KEYS[iou_type]
         return [
             {"image_id": image, "category_id": label, key: value, "score": score} for image, label, value, score in rows
         ]
