@@ -98,10 +98,10 @@ class COCO(LazyIndex):
 
     def createIndex(self) -> None:
         """Create the index, `anns`, `imgs`, `cats`, `imgToAnns` and `catToImgs`, from `dataset`."""
-        print("creating index...")
+        self._say("creating index...")
         if get_lazy(self) is None:
             self._index_dicts()
-        print("index created!")
+        self._say("index created!")
 
     def _index_dicts(self) -> None:
         """Index dicts that are not lazy. If all ids are integers, annotations are only indexed on first use."""
@@ -192,18 +192,41 @@ class COCO(LazyIndex):
 
         The dicts of a list become the annotations, and get `area`, `id` and `iscrowd`, as in pycocotools.
         """
-        print("Loading and preparing results...")
+        results: COCO = self._load_results(COCO(), resFile)
+        return results
+
+    def _load_results(self, results: Any, source: Any, **settings: Any) -> Any:
+        """Read results into a dataset, and index it."""
+        self._say("Loading and preparing results...")
         start = time.time()
-        given = _read_results(resFile, self)
-        results = COCO()
-        load_results(results, given, self)
-        print(f"DONE (t={time.time() - start:0.2f}s)")
+        self._fill(results, self._read_results(source, **settings))
+        self._say(f"DONE (t={time.time() - start:0.2f}s)")
         results.createIndex()
         return results
 
+    def _fill(self, results: "COCO", given: LazyResults | list[Dict]) -> None:
+        load_results(results, given, self)
+
+    def _read_results(self, source: Any) -> LazyResults | list[Dict]:
+        """Read results as lazy columns, or as dicts if columns can't represent them."""
+        anns = source
+        if isinstance(source, str | os.PathLike):
+            file = FileSnapshot(source)
+            anns = LazyResults.from_file(file, self._header()) or file.parse()
+        elif isinstance(source, np.ndarray):
+            describe_array(source, self._say)
+            anns = LazyResults.from_array(source, self._header()) or array_to_dicts(source)
+        if type(anns) not in (LazyResults, list):
+            raise AssertionError("results in not an array of objects")  # as in COCO
+        return anns  # type: ignore[no-any-return]
+
+    def _header(self) -> LazyDataset | Dict:
+        lazy = get_lazy(self)
+        return lazy if isinstance(lazy, LazyDataset) else copy_header(self.dataset)
+
     def loadNumpyAnnotations(self, data: NDArray[Any]) -> list[Dict]:
         """Convert rows of image, x, y, width, height, score, class to dicts."""
-        describe_array(data, print)
+        describe_array(data, self._say)
         return array_to_dicts(data)
 
     def download(self, tarDir: FileName | None = None, imgIds: Any = ()) -> None:
@@ -271,26 +294,6 @@ def load_results(results: COCO, given: LazyResults | list[Dict], dataset: Any) -
             id=np.arange(1, len(given) + 1),
             category=columns.category,
         )
-
-
-def _read_results(results: Any, coco: Any) -> LazyResults | list[Dict]:
-    """Read results as lazy columns, or as dicts if columns can't represent them."""
-    if isinstance(results, str | os.PathLike):
-        file = FileSnapshot(results)
-        anns = LazyResults.from_file(file, _header(coco)) or file.parse()
-    elif isinstance(results, np.ndarray):
-        describe_array(results, print)
-        anns = LazyResults.from_array(results, _header(coco)) or array_to_dicts(results)
-    else:
-        anns = results
-    if type(anns) not in (LazyResults, list):
-        raise AssertionError("results in not an array of objects")  # as in COCO
-    return anns
-
-
-def _header(coco: Any) -> LazyDataset | Dict:
-    lazy = get_lazy(coco)
-    return lazy if isinstance(lazy, LazyDataset) else copy_header(coco.dataset)
 
 
 def dataset_of_results(anns: list[Dict], header: Dict) -> tuple[Dict, bool]:

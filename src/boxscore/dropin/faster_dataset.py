@@ -11,16 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from boxscore._support.writing import write_file
-from boxscore.dropin.coco_dataset import COCO, Dict, describe_array, load_results
+from boxscore.dropin.coco_dataset import COCO, Dict
 from boxscore.dropin.patch import outer_level
 from boxscore.dropin.store import (
     FileSnapshot,
-    LazyDataset,
     LazyResults,
-    array_to_dicts,
     copy_header,
     get_lazy,
     get_snapshot,
@@ -110,41 +107,26 @@ class FasterCOCO(COCO):
 
     def loadRes(self, resFile: Any, min_score: float = 0.0) -> "FasterCOCO":
         """Load the results of a detector, possibly none, from a file, a list of dicts, or an array (N, 7)."""
-        self.print_function("Loading and preparing results...")
-        start = time.time()
-        results = FasterCOCO()
-        given = self._read_results(resFile, min_score)
-        if given:
-            load_results(results, given, self)
-        else:
-            results.dataset = {"categories": [], **copy_header(self.dataset), "annotations": []}
-        self.print_function(f"DONE (t={time.time() - start:0.2f}s)")
-        results.createIndex()
+        results: FasterCOCO = self._load_results(FasterCOCO(), resFile, min_score=min_score)
         return results
 
-    def _read_results(self, results: Any, min_score: float) -> LazyResults | list[Dict]:
-        """Read results as lazy columns, or as dicts if columns can't represent them."""
-        lazy = get_lazy(self)
-        header = lazy if isinstance(lazy, LazyDataset) else None
-        anns: Any
-        if isinstance(results, str | os.PathLike):
-            file = FileSnapshot(results)
-            columns = LazyResults.from_file(file, header or copy_header(self.dataset)) if min_score == 0 else None
-            anns = columns or file.parse()
-        elif isinstance(results, dict | list):
-            anns = self.load_json(results, self.use_deepcopy)
-        elif isinstance(results, np.ndarray):
-            anns = self.loadNumpyAnnotations(results)
+    def _fill(self, results: COCO, given: LazyResults | list[Dict]) -> None:
+        if given:
+            super()._fill(results, given)
         else:
-            raise TypeError(f"type {type(results)} is not supported")  # as in faster_coco_eval
-        if type(anns) not in (LazyResults, list):
-            raise AssertionError("results in not an array of objects")
-        return anns if min_score == 0 else [ann for ann in anns if ann.get("score", 1) >= min_score]
+            results.dataset = {"categories": [], **copy_header(self.dataset), "annotations": []}
 
-    def loadNumpyAnnotations(self, data: NDArray[Any]) -> list[Dict]:
-        """Convert rows of image, x, y, width, height, score, class to dicts."""
-        describe_array(data, self.print_function)
-        return array_to_dicts(data)
+    def _read_results(self, source: Any, min_score: float = 0.0) -> LazyResults | list[Dict]:
+        if isinstance(source, dict | list):
+            source = self.load_json(source, self.use_deepcopy)
+        elif isinstance(source, np.ndarray):
+            source = self.loadNumpyAnnotations(source)
+        elif not isinstance(source, str | os.PathLike):
+            raise TypeError(f"type {type(source)} is not supported")  # as in faster_coco_eval
+        elif min_score != 0:
+            source = FileSnapshot(source).parse()
+        anns: Any = super()._read_results(source)
+        return anns if min_score == 0 else [ann for ann in anns if ann.get("score", 1) >= min_score]
 
     def getAnnIds(
         self,

@@ -1,8 +1,6 @@
 """CocoEvaluator: the evaluator of torchvision's references, DETR and its descendants, on boxscore's engine."""
 
-import contextlib
 import copy
-import io
 import pickle
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -18,7 +16,7 @@ from boxscore.data.dataset import Detections
 from boxscore.data.geometry.boxes import Boxes
 from boxscore.data.geometry.kinds import kind_of
 from boxscore.data.geometry.masks import Masks
-from boxscore.dropin.coco_dataset import COCO
+from boxscore.dropin.coco_dataset import COCO, load_results
 from boxscore.dropin.evaluated_rows import (
     ALL,
     Cells,
@@ -167,8 +165,11 @@ class CocoEvaluator:
     def _load(self, results: list[Dict]) -> Any:
         """Load results as a dataset."""
         self._check_known([result["image_id"] for result in results])
-        with contextlib.redirect_stdout(io.StringIO()):
-            return COCO.loadRes(self.coco_gt, results) if results else COCO()
+        loaded = COCO()
+        if results:
+            load_results(loaded, list(results), self.coco_gt)
+            loaded._index_dicts()
+        return loaded
 
     def _check_known(self, images: Sequence[Any]) -> None:
         if not all(image in self._images for image in images):
