@@ -1,7 +1,7 @@
 """The classes of pycocotools, lvis, faster-coco-eval and torchvision's references over boxscore's engine.
 
     store.py             annotations of files, arrays and dicts: columns, and dicts that are made on first use
-    poses.py             keypoints in annotations: their keys, geometry and OKS
+    poses.py             poses in annotations: their keys, geometry and OKS
     params.py            thresholds, ranges and limits, under each client's names
     evaluated_rows.py    the rows of an evaluation, as Detections and Truths ──► prepare ──► match ──► Tally
     image_entries.py     the entries that clients keep for each image and class
