@@ -22,7 +22,7 @@ from boxscore.data.dataset import take
 from boxscore.data.geometry.keypoints import _sum_as_numpy
 from boxscore.data.preparation import prepare
 from boxscore.engines.parallel.batch import DetectionBatch, TruthBatch, match_shapes
-from boxscore.protocol.keypoint_rules import NUM_WHOLEBODY
+from boxscore.protocol.table import NUM_WHOLEBODY
 from tests.conftest import COMPILED, EAGER, Backend, make_backend
 from tests.support.comparisons import assert_same, assert_same_tally
 from tests.support.dropin import THEIRS, from_dicts, outcome

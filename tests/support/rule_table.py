@@ -12,8 +12,7 @@ from typing import Any
 
 from boxscore._support import text
 from boxscore.analysis.known_tools import TOOLS
-from boxscore.protocol.keypoint_rules import KeypointRules
-from boxscore.protocol.protocol import Protocol
+from boxscore.protocol.protocol import KeypointRules, Protocol
 from boxscore.protocol.table import NAMED
 from boxscore.protocol.words import IDEAS
 from boxscore.protocol.words import RULES as RULE_WORDS

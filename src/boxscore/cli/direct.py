@@ -7,9 +7,8 @@ import boxscore._compiled as _compiled
 from boxscore._support.inputs import ParsedFile, Part, keep
 from boxscore.checks.suspicion import Counts
 from boxscore.engines.native.rules import compiled_measures, rules_of
-from boxscore.protocol.keypoint_rules import KeypointRules
 from boxscore.protocol.measures import measures
-from boxscore.protocol.protocol import LARGEST_SIDE, Protocol
+from boxscore.protocol.protocol import LARGEST_SIDE, KeypointRules, Protocol
 from boxscore.result.summary import ClassRow, Summary, ap_50_of
 
 _Path = str | os.PathLike[str]

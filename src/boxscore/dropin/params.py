@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from boxscore.protocol.keypoint_rules import COCO_SIGMAS
+from boxscore.protocol.table import COCO_SIGMAS
 
 SHAPE_KEYS = {"bbox": "bbox", "segm": "segmentation", "keypoints": "keypoints"}
 """The key of the shapes in dicts, by pycocotools' similarities."""

@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 import boxscore._compiled as _compiled
 from boxscore._support.exceptions import InputError
 from boxscore.data.geometry.keypoints import Keypoints
-from boxscore.protocol.keypoint_rules import BOX_SHARE, KeypointRules
+from boxscore.protocol.protocol import KeypointRules
+from boxscore.protocol.table import BOX_SHARE
 from boxscore.protocol.table import protocol_of
 
 Dict = dict[str, Any]

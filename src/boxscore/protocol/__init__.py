@@ -4,15 +4,12 @@ from boxscore._support.lazy_names import lazy_names
 
 TYPE_CHECKING = False  # as in `lazy_names`
 if TYPE_CHECKING:
-    from boxscore.protocol.keypoint_rules import KeypointRules as KeypointRules
     from boxscore.protocol.protocol import Area as Area
+    from boxscore.protocol.protocol import KeypointRules as KeypointRules
     from boxscore.protocol.protocol import Protocol as Protocol
 
 __all__, __getattr__, __dir__ = lazy_names(
     __name__,
     globals(),
-    {
-        "keypoint_rules": "KeypointRules",
-        "protocol": "Area Protocol",
-    },
+    {"protocol": "Area KeypointRules Protocol"},
 )

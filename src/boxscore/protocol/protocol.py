@@ -10,7 +10,6 @@ from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 from boxscore._support.exceptions import InputError
 from boxscore.protocol.fields import check_choice, check_finite, check_fraction
-from boxscore.protocol.keypoint_rules import KeypointRules
 from boxscore.protocol.words import RULES, ideas_in_words, value_in_words
 
 Pixels = Literal["continuous", "inclusive"]
@@ -87,6 +86,21 @@ class Area(NamedTuple):
     name: str
     low: float
     high: float
+
+
+class KeypointRules(NamedTuple):
+    """Rules of OKS, the similarity of keypoints, beside the sigmas: points that count, and the size of the object."""
+
+    first: int = 0
+    """Index of the first point that counts; there is one per sigma. Parts of a whole body are consecutive points."""
+    num_area_points: int | None = None
+    """Number of first points whose outer box gives a detection's area; None: all points."""
+    box_share: float | None = None
+    """Share of its box that a truth's area is taken to be (CrowdPose); None: the given area."""
+    needs_scores: bool = False
+    """Whether a detection is left out if none of its points has a score above 0 (as in xtcocotools)."""
+    score_key: str = "score"
+    """Key of the score in a file of results that has several; `score` where it is missing."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

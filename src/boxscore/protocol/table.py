@@ -5,14 +5,44 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from boxscore.protocol.keypoint_rules import (
-    BOX_SHARE,
-    COCO_SIGMAS,
-    CROWDPOSE_SIGMAS,
-    WHOLEBODY_PARTS,
-    KeypointRules,
+from boxscore.protocol.protocol import Area, KeypointRules, Protocol, ProtocolLike, as_protocol
+
+BOX_SHARE = 0.53
+"""Share of its box that a person fills where the area is unknown, as in CrowdPose, xtcocotools and Ultralytics."""
+
+# From pycocotools' `Params.kpt_oks_sigmas`; divided, so that they have its bits.
+COCO_SIGMAS = tuple(
+    tenth / 10.0
+    for tenth in (0.26, 0.25, 0.25, 0.35, 0.35, 0.79, 0.79, 0.72, 0.72, 0.62, 0.62, 1.07, 1.07, 0.87, 0.87, 0.89, 0.89)
 )
-from boxscore.protocol.protocol import Area, Protocol, ProtocolLike, as_protocol
+
+# From the CrowdPose API: shoulders, elbows, wrists, hips, knees, ankles, head, neck.
+CROWDPOSE_SIGMAS = tuple(
+    tenth / 10.0 for tenth in (0.79, 0.79, 0.72, 0.72, 0.62, 0.62, 1.07, 1.07, 0.87, 0.87, 0.89, 0.89, 0.79, 0.79)
+)
+
+
+def _thousandths(values: str) -> tuple[float, ...]:
+    """Numbers divided by 1000, with the bits of the literal: 26 is 0.026."""
+    return tuple(float(f"0.{value:0>3}") for value in values.split())
+
+
+# From COCO-WholeBody's `myeval_wholebody.py`: body, feet, face, left hand, right hand.
+_HAND = _thousandths("29 22 35 37 47 26 25 24 35 18 24 22 26 17 21 21 32 20 19 22 31")
+WHOLEBODY_PARTS = {
+    "body": _thousandths("26 25 25 35 35 79 79 72 72 62 62 107 107 87 87 89 89"),
+    "foot": _thousandths("68 66 66 92 94 94"),
+    "face": _thousandths(
+        "42 43 44 43 40 35 31 25 20 23 29 32 37 38 43 41 45 13 12 11 11 12 12 11 11 13 15 9 7 7 7 12 9 8 16 10 17 11 9"
+        " 11 9 7 13 8 11 12 10 34 8 8 9 8 8 7 10 8 9 9 9 7 7 8 11 8 8 8 10 8"
+    ),
+    "lefthand": _HAND,
+    "righthand": _HAND,
+}
+"""Sigmas of each part of a whole body, in the order of its 133 points."""
+
+NUM_WHOLEBODY = sum(map(len, WHOLEBODY_PARTS.values()))
+"""Number of points of a whole body; `num_keypoints` in files counts only some of them."""
 
 
 def _evenly(first: float, last: float, num: int) -> tuple[float, ...]:

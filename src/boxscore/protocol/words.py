@@ -10,10 +10,9 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from boxscore._support import text
-from boxscore.protocol.keypoint_rules import KeypointRules
 
 if TYPE_CHECKING:
-    from boxscore.protocol.protocol import Protocol
+    from boxscore.protocol.protocol import KeypointRules, Protocol
 
 
 class Value(NamedTuple):
@@ -76,8 +75,8 @@ def _recall_points(points: Sequence[float]) -> str:
     return f"{words} in float32" if _are_single(points) else words
 
 
-def _keypoint_rules(rules: KeypointRules) -> str:
-    usual = KeypointRules()._asdict()
+def _keypoint_rules(rules: "KeypointRules") -> str:
+    usual = rules._field_defaults
     changed = [f"{name} {value}" for name, value in rules._asdict().items() if value != usual[name]]
     return ", ".join(changed).replace("_", " ") or "as in COCO"
 

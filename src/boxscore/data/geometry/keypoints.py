@@ -28,8 +28,8 @@ from boxscore.data.geometry import Geometry, RowGatherer, RowShape, ShapeRows, S
 from boxscore.data.geometry.box_formats import BoxFormat, is_oriented
 from boxscore.data.geometry.boxes import Boxes, to_xywh
 from boxscore.data.validation import RowError, as_array, check_real, is_contiguous_float, is_kind, shape_of
-from boxscore.protocol.keypoint_rules import BOX_SHARE, NUM_WHOLEBODY, SKELETONS
 from boxscore.protocol.protocol import Protocol
+from boxscore.protocol.table import BOX_SHARE, NUM_WHOLEBODY
 
 EPSILON = float(np.spacing(1))
 """Added to the area before dividing by it. # as in COCO"""
@@ -41,6 +41,18 @@ _LIST_RULE = "must be a list of numbers x, y, v, x, y, v, …, three for each po
 
 NUM_LANES, MOST_SUMMED = 8, 128
 """NumPy's order of additions: 8 interleaved sums for up to 128 numbers; more numbers are split into halves."""
+
+_COCO_BONES = (
+    *((15, 13), (13, 11), (16, 14), (14, 12), (11, 12), (5, 11), (6, 12), (5, 6), (5, 7), (6, 8), (7, 9), (8, 10)),
+    *((1, 2), (0, 1), (0, 2), (1, 3), (2, 4), (3, 5), (4, 6)),
+)
+_CROWDPOSE_BONES = (
+    *((12, 13), (13, 0), (13, 1), (0, 2), (2, 4), (1, 3), (3, 5), (0, 6), (1, 7), (6, 7)),
+    *((6, 8), (8, 10), (7, 9), (9, 11)),
+)
+_SKELETONS = {17: _COCO_BONES, 14: _CROWDPOSE_BONES, NUM_WHOLEBODY: _COCO_BONES}
+"""Lines between keypoints in pictures, by the number of keypoints of a known dataset: COCO, CrowdPose,
+COCO-WholeBody."""
 
 
 class Pose(NamedTuple):
@@ -321,7 +333,7 @@ class Keypoints(Geometry):
         """The labelled points of a truth, or all points of a detection, with the skeleton if it is known."""
         point = to_numpy(self.point[row]).astype(np.float64)
         is_shown = np.ones(len(point), bool) if self.visibility is None else to_numpy(self.visibility[row]) > 0
-        bones = [point[[a, b]] for a, b in SKELETONS.get(len(point), ()) if is_shown[a] and is_shown[b]]
+        bones = [point[[a, b]] for a, b in _SKELETONS.get(len(point), ()) if is_shown[a] and is_shown[b]]
         return Sketch(lines=bones, points=point[is_shown])
 
     @classmethod
