@@ -8,16 +8,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 import boxscore._compiled as _compiled
+from boxscore._support import text
 from boxscore._support.exceptions import InputError
-from boxscore.arrays import Array, compact, convert, namespace, take_rows, to_numpy
+from boxscore.arrays import Array, compact, convert, library, namespace, take_rows, to_numpy
 from boxscore.data.batch_keys import COVERAGE_KEYS, DETECTION_KEYS, TRUTH_KEYS, Keys
 from boxscore.data.batches import PaddedBatch, build_from_images, listed_labels
 from boxscore.data.coverage import COVERED, NOT_COVERED, NOT_EXHAUSTIVE, Coverage
 from boxscore.data.geometry import Geometry
 from boxscore.data.geometry.box_formats import BoxFormat, row_size
+from boxscore.data.geometry.boxes import Boxes
+from boxscore.data.geometry.keypoints import Keypoints
+from boxscore.data.geometry.kinds import geometries_of
+from boxscore.data.geometry.masks import Masks
+from boxscore.data.geometry.oriented_boxes import OrientedBoxes
 from boxscore.data.image_ids import different_ids, read_image_ids
 from boxscore.data.image_objects import as_dicts
-from boxscore.data.shapes import Shapes, check_lengths, geometries_of
 from boxscore.data.validation import ImageError, RowError, as_array, check_rows, checked_columns, is_kind, shape_of
 from boxscore.protocol.fields import check_choice
 from boxscore.protocol.protocol import CROWD, DIFFICULT, GROUP, POOLED, REGULAR, IouType, Protocol
@@ -35,12 +40,86 @@ _MUST_BE_VALID = ("image_ids", "labels", "masks")
 """The columns whose invalid rows are never dropped; other columns are the outputs of a network."""
 
 Columns = TypeVar("Columns", "Detections", "Truths")
+Kind = TypeVar("Kind", bound=Geometry)
 
 IGNORED_KINDS = (DIFFICULT, CROWD)
 """Kinds that are not counted: a detection that takes such a truth is ignored."""
 
 SHARED_KINDS = (CROWD, GROUP)
 """Kinds that any number of detections may take; similarity is relative to the detection's size."""
+
+
+class Shapes:
+    """The base class of detections and truths: images, labels, and one shape per row, of one or more geometries."""
+
+    __slots__ = ()
+    image_ids: Array
+    labels: Array
+    geometry: Geometry
+    _others: tuple[Geometry, ...]
+    area: Array | None
+
+    @property
+    def boxes(self) -> Array:
+        """Upright boxes in `box_format`. Shape (N, 4)."""
+        return self._boxes.boxes
+
+    @property
+    def box_format(self) -> BoxFormat:
+        """The format of `boxes`."""
+        return self._boxes.box_format
+
+    @property
+    def masks(self) -> Masks:
+        """Masks. Length N."""
+        return self._of_kind(Masks)
+
+    @property
+    def keypoints(self) -> Keypoints:
+        """Sets of keypoints. Length N."""
+        return self._of_kind(Keypoints)
+
+    @property
+    def oriented_boxes(self) -> OrientedBoxes:
+        """Boxes at any angle. Length N."""
+        return self._of_kind(OrientedBoxes)
+
+    @property
+    def written_boxes(self) -> tuple[Array, BoxFormat]:
+        """Upright or oriented boxes as given, and their format."""
+        found = next((each for each in self.geometries if isinstance(each, Boxes | OrientedBoxes)), None) or self._boxes
+        return found.boxes, found.box_format
+
+    @property
+    def _boxes(self) -> Boxes:
+        return self._of_kind(Boxes)
+
+    @property
+    def geometries(self) -> tuple[Geometry, ...]:
+        """All geometries of the rows, the main one first."""
+        return self.geometry, *self._others
+
+    def _of_kind(self, kind: type[Kind]) -> Kind:
+        found = next((each for each in self.geometries if isinstance(each, kind)), None)
+        if found is None:
+            raise InputError(f"{kind.plural} are needed here; these {type(self).__name__} have {self.shape_names()}")
+        return found
+
+    def shape_names(self) -> str:
+        """The names of the geometries, for messages."""
+        return " and ".join(each.plural for each in self.geometries)
+
+    def iou_types(self) -> list[str]:
+        """The similarities that the geometries support, of the main one first."""
+        return [iou_type for each in self.geometries for iou_type in each.iou_types]
+
+    def __len__(self) -> int:
+        return len(self.geometry)
+
+    def __repr__(self) -> str:
+        shapes = text.count(len(self), self.geometry.name, self.shape_names())
+        images = text.count(np.unique(to_numpy(self.image_ids)).size, "image")
+        return f"{type(self).__name__}({shapes} in {images}, {library(self.geometry.arrays[0])})"
 
 
 class _DetectionInternals(TypedDict, total=False):
@@ -122,7 +201,7 @@ class Detections(Shapes):
         main, *more = geometries_of(*_given(geometry, internal), written, is_truth=False, area=area)
         ids, home = {"image_ids": image_ids, "labels": labels}, main.arrays[0]
         columns = checked_columns(ids, {"scores": scores, "area": area}, {}, counted_by="scores", axis="D", home=home)
-        check_lengths((main, *more), columns["scores"], "scores")
+        _check_lengths((main, *more), columns["scores"], "scores")
         _check_areas(columns.get("area"))
         _set(
             self,
@@ -384,7 +463,7 @@ class Truths(Shapes):
         main, *more = geometries_of(*_given(geometry, internal), written, is_truth=True, area=area)
         ids, flags = {"image_ids": image_ids, "labels": labels}, {"ignore": ignore, "truncated": truncated}
         columns = checked_columns(ids, {"area": area}, flags, counted_by="labels", axis="G", home=main.arrays[0])
-        check_lengths((main, *more), columns["labels"], "labels")
+        _check_lengths((main, *more), columns["labels"], "labels")
         _check_areas(columns.get("area"))
         names = None if class_names is None else _class_names(class_names)
         if names is not None:
@@ -695,14 +774,6 @@ def take_images(columns: Columns, images: Sequence[int]) -> Columns:
     return kept
 
 
-def select_images(columns: Columns, indices: Sequence[int], ids: Sequence[int]) -> Columns:
-    """Select some images of a batch by index, and replace the indices by their ids."""
-    kept, number = take_images(columns, indices), np.asarray(ids, np.int64)
-    if isinstance(kept, Detections) and kept.invalid_image_ids is not None:
-        kept = replace(kept, _invalid_image_ids=number[kept.invalid_image_ids])
-    return replace(kept, image_ids=number[host_ids(kept.image_ids)])
-
-
 def check_labels_are_named(label: Array, class_names: Mapping[int, str]) -> None:
     """Raise `InputError` if a label has no name."""
     seen = _compiled.distinct(compact(host_ids(label)))
@@ -712,6 +783,14 @@ def check_labels_are_named(label: Array, class_names: Mapping[int, str]) -> None
         is_from_1 = unnamed == [len(class_names)] and 0 in class_names and 0 not in seen
         hint = "; labels that count from 1 need class_names={1: …}, or a name for 0 in front" if is_from_1 else ""
         raise InputError(f"`labels` must be one of those in `class_names` ({known}); got {unnamed[0]}{hint}")
+
+
+def _check_lengths(geometries: Sequence[Geometry], column: Array, name: str) -> None:
+    """Raise `InputError` unless every geometry has the length of a column."""
+    for geometry in geometries:
+        if len(geometry) != column.shape[0]:
+            num = int(column.shape[0])
+            raise InputError(f"`{geometry.key}` must have {num} rows, the number of {name}; got {len(geometry)}")
 
 
 def _check_areas(area: Array | None) -> None:

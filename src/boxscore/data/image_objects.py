@@ -13,7 +13,6 @@ from boxscore._support.exceptions import InputError
 from boxscore.arrays import int_dtype, namespace
 from boxscore.data.batch_keys import Keys
 from boxscore.data.geometry.masks import Masks
-from boxscore.data.shapes import Shapes
 from boxscore.data.validation import ImageError
 
 Reader = Callable[[Any, Keys, str], dict[str, Any]]
@@ -52,8 +51,6 @@ def is_image_object(value: Any) -> bool:
 
 
 def _reader_of(image: Any) -> Reader | None:
-    if isinstance(image, Mapping | Shapes):
-        return None
     return next((read for names, read in _READERS if all(hasattr(image, name) for name in names)), None)
 
 
@@ -142,6 +139,7 @@ def _required(columns: Mapping[str, Any], keys: Keys, words: Mapping[str, str], 
 _READERS: tuple[tuple[tuple[str, ...], Reader], ...] = (
     (("xyxy", "mask", "confidence", "class_id", "data"), _of_supervision),
     (("xy", "keypoint_confidence", "detection_confidence", "data"), _of_supervision_keypoints),
-    (("boxes", "masks", "keypoints", "obb", "orig_shape"), _of_ultralytics),
+    (("orig_shape", "obb", "boxes", "masks", "keypoints"), _of_ultralytics),
 )
-"""The attributes that identify each type of object, and its reader."""
+"""The attributes that identify each type of object, and its reader. The first is one that boxscore's own columns lack:
+their `masks` raise an error where there are none."""

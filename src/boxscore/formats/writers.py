@@ -11,13 +11,12 @@ from boxscore._support.exceptions import InputError
 from boxscore._support.image_file_names import stem_of
 from boxscore._support.text import count
 from boxscore.arrays import to_numpy
-from boxscore.data.dataset import IGNORED_KINDS, Detections, Truths, host_ids
+from boxscore.data.dataset import IGNORED_KINDS, Detections, Kind, Truths, host_ids
 from boxscore.data.geometry import Geometry
 from boxscore.data.geometry.box_formats import BoxFormat
 from boxscore.data.geometry.boxes import Boxes, sizes, to_xywh, to_xyxy
 from boxscore.data.geometry.masks import Masks
 from boxscore.data.geometry.oriented_boxes import OrientedBoxes
-from boxscore.data.shapes import Kind
 from boxscore.formats.records import Floats, Ids
 from boxscore.formats.registry import Format
 from boxscore.formats.tables import WRITTEN_BOXES

@@ -28,9 +28,9 @@ from boxscore.data.dataset import ClassNames, Detections, Truths
 from boxscore.data.geometry import Geometry
 from boxscore.data.geometry.box_formats import BoxFormat, row_size
 from boxscore.data.geometry.boxes import Boxes
+from boxscore.data.geometry.kinds import boxes_of
 from boxscore.data.geometry.masks import Masks
 from boxscore.data.image_facts import CLASS_GROUP, CROWD_INDEX, SIZES, ImageFacts
-from boxscore.data.shapes import boxes_of
 from boxscore.data.validation import RowError, as_ids, column_named
 from boxscore.result import blocks, storage
 from boxscore.result.tally import EXTRAS, ROWS, Tally

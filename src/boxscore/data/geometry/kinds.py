@@ -1,10 +1,12 @@
 """The table of geometries: one line per geometry, in the order in which rows with several of them are read."""
 
-from collections.abc import Iterable
-from typing import TypeVar
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeVar
 
 from boxscore._support.exceptions import InputError
+from boxscore.arrays import Array
 from boxscore.data.geometry import Geometry
+from boxscore.data.geometry.box_formats import BoxFormat, check_box_format, is_oriented
 from boxscore.data.geometry.boxes import Boxes
 from boxscore.data.geometry.keypoints import Keypoints
 from boxscore.data.geometry.masks import Masks
@@ -101,3 +103,56 @@ def kinds_of(iou_types: Iterable[str]) -> list[type[Geometry]]:
     """
     kinds = {kind_of(each) for each in dict.fromkeys(iou_types)}
     return [kind for kind in GEOMETRIES if kind in kinds]
+
+
+def geometries_of(
+    geometry: Geometry | None, others: Sequence[Geometry], written: Mapping[str, Any], *, is_truth: bool, area: Any
+) -> list[Geometry]:
+    """Build the geometries from the arguments of a constructor, the main one first.
+
+    Args:
+        geometry: The main geometry, if given as such.
+        others: Other geometries of the same rows.
+        written: The arguments by the keys of geometries, and `box_format`; None: not given.
+        is_truth: Whether the rows are truths.
+        area: The areas of the rows, or None.
+    """
+    for name, each in (("geometry", geometry), *(("geometry", other) for other in others)):
+        if each is not None and not isinstance(each, Geometry):
+            raise InputError(f"`{name}` must be a boxscore.data.geometry.Geometry; got {type(each).__name__}")
+    given = {name: value for name, value in written.items() if value is not None}
+    _check_arguments(given, is_truth=is_truth)
+    made: list[Geometry] = []
+    if geometry is not None:
+        made.append(geometry)
+        for name in given:
+            raise InputError(f"`geometry` and `{name}` must not both be given; boxes are `geometry=Boxes(boxes=…)`")
+    if "boxes" in given:
+        made.append(boxes_of(given["boxes"], given.get("box_format", "xyxy")))
+    shapes = [kind for kind in GEOMETRIES if kind.key in given and not kind.is_box]
+    made += [kind.from_written(given, is_truth=is_truth, area=area) for kind in shapes]
+    if not made:
+        raise InputError("`boxes`, `masks` or `keypoints` must be given; got none of them")
+    return [each.for_side(is_truth=is_truth) for each in (*made, *others)]
+
+
+def _check_arguments(given: Mapping[str, Any], *, is_truth: bool) -> None:
+    """Raise an error for an argument that no geometry has, or that is given without its shapes."""
+    keys = dict.fromkeys(kind.key for kind in GEOMETRIES)
+    for name in given:
+        if name in keys or name == "box_format":
+            continue
+        kinds = [kind for kind in GEOMETRIES if name in (kind.truth_keys if is_truth else kind.detection_keys)]
+        if not kinds:
+            raise InputError(f"`shapes` must have keys of geometries, {', '.join(keys)}; got {name!r}")
+        if not any(kind.key in given for kind in kinds):
+            key = kinds[0].key
+            raise InputError(f"`{name}` must be given with `{key}`; got no {key}")
+
+
+def boxes_of(box: Array, box_format: BoxFormat) -> Boxes | OrientedBoxes:
+    """Make upright or oriented boxes, depending on the format."""
+    check_box_format(box_format)
+    if is_oriented(box_format):
+        return OrientedBoxes(boxes=box, box_format=box_format)
+    return Boxes(boxes=box, box_format=box_format)
