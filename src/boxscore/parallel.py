@@ -18,7 +18,6 @@ stages, for all thresholds and area ranges at once, with the corrections that ma
 from boxscore.engines.parallel.average import average_at_recalls, average_every_element, average_under_envelope
 from boxscore.engines.parallel.batch import Matched, match_batch
 from boxscore.engines.parallel.categorization import categorize_above, categorize_below
-from boxscore.engines.parallel.extraction import Extracted, extract
 from boxscore.engines.parallel.iou import filter_iou, pairwise_iou, pairwise_mask_iou
 from boxscore.engines.parallel.loading import PaddedDetections, PaddedTruths, collate_truths, pad_truths
 from boxscore.engines.parallel.postprocessing import (
@@ -27,7 +26,7 @@ from boxscore.engines.parallel.postprocessing import (
     discard_overlapping,
     rank_by_score,
 )
-from boxscore.engines.parallel.precision_recall import ClassCurves, precision_recall
+from boxscore.engines.parallel.precision_recall import ClassCurves, Extracted, extract, precision_recall
 
 __all__ = [
     "ClassCurves",

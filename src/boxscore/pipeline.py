@@ -14,7 +14,7 @@ from boxscore.data.dataset import Detections, Truths, check_labels_are_named, ho
 from boxscore.data.preparation import common_iou_type, prepare, prepare_rows
 from boxscore.engines.map_reduce import finish_tallies, finish_within_limit
 from boxscore.engines.native import compiled_engine as native
-from boxscore.engines.native.jaccard import count_jaccard
+from boxscore.engines.native.pairs import count_jaccard
 from boxscore.protocol.protocol import EngineName, Protocol, ProtocolLike, as_protocol
 from boxscore.protocol.table import protocol_of
 from boxscore.result.curves import Curves

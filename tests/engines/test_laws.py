@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 import boxscore
 from boxscore import Detections, InputError, Protocol, Tally, Truths
-from boxscore.arrays.sorting import order_by
+from boxscore.arrays import order_by
 from boxscore.data.geometry.boxes import Boxes
 from boxscore.engines import map_reduce
 from boxscore.engines.parallel import array_engine

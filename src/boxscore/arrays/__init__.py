@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+import boxscore._compiled as _compiled
 from boxscore._support.exceptions import InputError
 from boxscore.arrays.libraries import LIBRARIES, NumPy
 from boxscore.arrays.libraries import Array as Array
@@ -136,6 +137,17 @@ def compact(array: np.ndarray[Any, Any], dtype: Any = None) -> np.ndarray[Any, A
     if array.dtype == dtype and dtype.isnative and array.flags.c_contiguous and array.flags.aligned:
         return array
     return np.require(array, dtype.newbyteorder("="), ["C", "A"])
+
+
+def order_by(*columns: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """The order that puts rows in ascending order of the first column, then of the next; of equal rows the first stays
+    first. Columns of integers or floats, without NaN. Shape (N,) each.
+
+    >>> order_by(np.array([7, 5, 7]), np.array([0.5, 0.9, -0.5])).tolist()
+    [1, 2, 0]
+    """
+    order: np.ndarray[Any, Any] = _compiled.order_of_rows([compact(column) for column in columns])
+    return order
 
 
 def as_widest_float(column: Array, like: Array) -> Array:

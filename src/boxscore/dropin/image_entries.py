@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 import boxscore._compiled as _compiled
 from boxscore._support.exceptions import InputError
 from boxscore._support.threads import num_threads
-from boxscore.arrays import to_numpy
-from boxscore.arrays.sorting import order_by
+from boxscore.arrays import order_by, to_numpy
 from boxscore.data.coverage import NOT_COVERED, NOT_EXHAUSTIVE
 from boxscore.data.dataset import coverage_codes, host_areas, host_ids, host_scores
 from boxscore.dropin import mask

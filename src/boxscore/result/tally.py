@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 import boxscore._compiled as _compiled
 from boxscore._support import text
 from boxscore._support.exceptions import InputError
-from boxscore.arrays import compact
-from boxscore.arrays.sorting import order_by
+from boxscore.arrays import compact, order_by
 from boxscore.protocol.protocol import POOLED, Protocol, difference_of
 
 JACCARD_SCORES = tuple(1e-1 * i for i in range(10))

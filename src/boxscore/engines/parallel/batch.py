@@ -63,17 +63,6 @@ class Matched(NamedTuple):
     """The given mask, extended by all beyond the protocol's largest limit. Shape (N, D)."""
 
 
-class Compared(NamedTuple):
-    """A mini-batch whose shapes have been compared; nothing after this sees a shape."""
-
-    similarity_NDG: Array
-    rank_ND: Array
-    discarded_ND: Array
-    is_counted_NDA: Array
-    """Whether an unmatched detection counts: by its area, and by the coverage of its image."""
-    truths: TruthRows
-
-
 def match_batch(
     detections: PaddedDetections,
     truths: PaddedTruths,
@@ -156,30 +145,12 @@ def match_shapes(
     *,
     num_candidates: int | None = None,
 ) -> Matched:
-    """Match a padded mini-batch of any geometry: `match_batch` with the similarity as an argument."""
+    """Match a padded mini-batch of any geometry: `match_batch` with the similarity as an argument.
+
+    No step behind the similarity sees a shape.
+    """
     if num_candidates is not None and num_candidates < 1:
         raise InputError(f"`num_candidates` must be at least 1; got {num_candidates}")
-    xp = namespace(detections.area, truths.area)
-    compared = compare(detections, truths, protocol, similarity)
-    unmatched_NDA1 = xp.astype(compared.is_counted_NDA, xp.uint8)[..., None] * FALSE
-    shape_NDAT = (*unmatched_NDA1.shape[:-1], len(protocol.thresholds))
-    verdict_NDAT = xp.broadcast_to(unmatched_NDA1, shape_NDAT)
-    num_truths = int(truths.label.shape[1])
-    if num_truths > 0:
-        size = num_truths if num_candidates is None else min(num_candidates, num_truths)
-        matched_NDAT = categorize(
-            compared.similarity_NDG, compared.rank_ND, compared.truths, protocol, num_candidates=size
-        )
-        verdict_NDAT = xp.where(matched_NDAT == FALSE, verdict_NDAT, matched_NDAT)
-    is_discarded_ND11 = compared.discarded_ND[:, :, None, None]
-    verdict_NDAT = xp.where(is_discarded_ND11, xp.zeros_like(verdict_NDAT), verdict_NDAT)
-    return Matched(verdict_NDAT, compared.rank_ND, compared.discarded_ND)
-
-
-def compare(
-    detections: DetectionBatch, truths: TruthBatch, protocol: Protocol, similarity: PairwiseSimilarity
-) -> Compared:
-    """Compute ranks, limits and similarities: Alg. 5 to 7 under a protocol."""
     xp = namespace(detections.area, truths.area)
     label_ND, truth_label_NG = detections.label, truths.label
     if protocol.class_agnostic:
@@ -191,20 +162,32 @@ def compare(
     rank_ND = rank_by_score(detections.score, label=group_ND, discarded=discarded_ND)
     if (limit := protocol.match_limits[-1]) is not None:
         discarded_ND = discarded_ND | (rank_ND >= limit)
+    # An unmatched detection counts by its area, and by the coverage of its image.
     is_counted_NDA = is_in_areas(detections.area, protocol.areas)
     if detections.coverage is not None:
         discarded_ND = discarded_ND | (detections.coverage == NOT_COVERED)
         is_counted_NDA = is_counted_NDA & (detections.coverage != NOT_EXHAUSTIVE)[:, :, None]
+    unmatched_NDA1 = xp.astype(is_counted_NDA, xp.uint8)[..., None] * FALSE
+    verdict_NDAT = xp.broadcast_to(unmatched_NDA1, (*unmatched_NDA1.shape[:-1], len(protocol.thresholds)))
 
-    is_shared_NG = _is_shared(truths)
-    similarity_NDG = similarity(detections.columns, truths.columns, is_shared_NG, protocol)
-    similarity_NDG = filter_iou(similarity_NDG, label_ND, truth_label_NG, discarded_ND)
-    rows = TruthRows(
-        xp.reshape(which_count(truths.area, truths.kind, protocol), (-1, len(protocol.areas))),
-        xp.reshape(is_shared_NG, (-1,)),
-        None if truths.is_group is None else xp.reshape(truths.is_group, (-1,)),
-    )
-    return Compared(similarity_NDG, rank_ND, discarded_ND, is_counted_NDA, rows)
+    num_truths = int(truths.label.shape[1])
+    if num_truths > 0:
+        is_shared_NG = _is_shared(truths)
+        similarity_NDG = similarity(detections.columns, truths.columns, is_shared_NG, protocol)
+        matched_NDAT = categorize(
+            filter_iou(similarity_NDG, label_ND, truth_label_NG, discarded_ND),
+            rank_ND,
+            TruthRows(
+                xp.reshape(which_count(truths.area, truths.kind, protocol), (-1, len(protocol.areas))),
+                xp.reshape(is_shared_NG, (-1,)),
+                None if truths.is_group is None else xp.reshape(truths.is_group, (-1,)),
+            ),
+            protocol,
+            num_candidates=num_truths if num_candidates is None else min(num_candidates, num_truths),
+        )
+        verdict_NDAT = xp.where(matched_NDAT == FALSE, verdict_NDAT, matched_NDAT)
+    verdict_NDAT = xp.where(discarded_ND[:, :, None, None], xp.zeros_like(verdict_NDAT), verdict_NDAT)
+    return Matched(verdict_NDAT, rank_ND, discarded_ND)
 
 
 def _is_shared(truths: TruthBatch) -> Array:

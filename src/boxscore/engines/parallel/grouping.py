@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from boxscore.arrays.sorting import order_by
+from boxscore.arrays import order_by
 from boxscore.data.coverage import NOT_COVERED
 from boxscore.data.dataset import Detections, Truths, coverage_codes, host_ids, host_scores
 from boxscore.protocol.protocol import Protocol
