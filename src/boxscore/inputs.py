@@ -54,9 +54,8 @@ def evaluate(
             reads, a list of dicts, or a dict of padded arrays.
         truths: The truths of all images: `Truths`, the path of a file or folder that `read_truths` reads, a list of
             dicts, or a dict of padded arrays.
-        protocol: "coco", "voc2007", "voc2012", "paper", "coco_keypoints", … or a `Protocol`. A name compares the shapes
-            that both sides have, boxes if they have several. The `iou_type` of a `Protocol` names the similarity:
-            "bbox", "segm", "boundary", "keypoints", "obb" or "probiou".
+        protocol: "coco", "voc2007", "voc2012", "paper", "lvis", … or a `Protocol`. A name compares the shapes that both
+            sides have, boxes if they have several; a `Protocol` compares those of its `iou_type`.
         engine: "native" is C++ for arrays in host memory; "parallel" works on any array library, on its device;
             "sequential" is the textbook loop, slow. "auto" takes "native" for data in host memory, else "parallel".
         iou_type: The similarity, instead of the protocol's; it decides which shapes of dicts and files are read.

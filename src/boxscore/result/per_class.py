@@ -64,20 +64,11 @@ class PerClass:
 
     def rows(self) -> Iterator[ClassRow]:
         """Yield one row of Python values per class."""
-        for k, name in enumerate(self.name):
-            yield ClassRow(
-                label=int(self.label[k]),
-                name=name,
-                ap=float(self.ap[k]),
-                ap_50=float(self.ap_50[k]),
-                ar=float(self.ar[k]),
-                num_truths=int(self.num_truths[k]),
-                num_detections=int(self.num_detections[k]),
-                ap_at=self.ap_at[k].tolist(),
-                num_true=self.num_true[k].tolist(),
-                num_false=self.num_false[k].tolist(),
-                extra={name: float(values[k]) for name, values in self.extra.items()},
-            )
+        names = [name for name in ClassRow._fields if name not in ("name", "extra")]
+        columns = {name: getattr(self, name).tolist() for name in names} | {"name": self.name}
+        for k in range(len(self)):
+            extra = {name: float(values[k]) for name, values in self.extra.items()}
+            yield ClassRow(**{name: column[k] for name, column in columns.items()}, extra=extra)
 
     def __repr__(self) -> str:
         return f"PerClass({text.count(len(self), 'class', 'classes')})"

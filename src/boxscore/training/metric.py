@@ -206,8 +206,8 @@ class MeanAveragePrecision(Generic[Computed]):
         """Match one batch. An invalid batch is refused as a whole, and the metric stays unchanged.
 
         Arrays may be NumPy's, PyTorch's, JAX's or TensorFlow's. A batch is a list of dicts, one per image; a dict of
-        padded arrays; or `Detections` and `Truths`. In place of a dict, supervision's `Detections` and `KeyPoints` are
-        accepted, and in `preds` Ultralytics' `Results`. With `invalid="drop"` invalid predictions are dropped.
+        padded arrays; or `Detections` and `Truths`. In place of a dict, the objects of supervision are accepted, and in
+        `preds` Ultralytics' `Results`. With `invalid="drop"` invalid predictions are dropped.
 
         Args:
             preds: The predictions: `boxes`, `scores` and `labels` per image.
