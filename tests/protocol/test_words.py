@@ -17,9 +17,11 @@ from boxscore.protocol.protocol import IOU_TYPES
 from boxscore.protocol.table import PROTOCOLS
 from boxscore.protocol.words import IDEAS, RULES, STEPS, changed_fields, settings_in_words, value_in_words
 from boxscore.report.contents import describe
-from tests.support.rule_table import FIELDS, documented
+from tests.support import rule_table
+from tests.support.documents import generated_parts
 
 HINTS = get_type_hints(Protocol)
+FIELDS = generated_parts(rule_table.PAGE)["every field"]
 
 
 def values_of(field: str) -> tuple[Any, ...]:
@@ -47,7 +49,7 @@ def test_the_fields_of_a_protocol_stand_by_ideas() -> None:
     assert [each.name for each in dataclasses.fields(Protocol)] == ["name", *ordered]
     lines = re.findall(r"^    - (.*?): (`.*`)\.$", Protocol.__doc__ or "", flags=re.MULTILINE)
     assert {idea.lower(): tuple(names.strip("`").split("`, `")) for idea, names in lines} == IDEAS
-    assert re.findall(r"^### (.*)$", documented(FIELDS), flags=re.MULTILINE) == [idea.capitalize() for idea in IDEAS]
+    assert re.findall(r"^### (.*)$", FIELDS, flags=re.MULTILINE) == [idea.capitalize() for idea in IDEAS]
 
 
 def test_a_protocol_is_printed_by_ideas() -> None:
@@ -90,7 +92,7 @@ def test_a_value_is_told_wherever_rules_are_shown(field: str, value: Any) -> Non
     assert value_in_words(protocol, field) == said
     label = RULES[field].label
     assert (label, said) in [*settings_in_words(protocol)] or value == RULES[field].absent
-    row = next(line for line in documented(FIELDS).splitlines() if line.startswith(f"| `{field}` |"))
+    row = next(line for line in FIELDS.splitlines() if line.startswith(f"| `{field}` |"))
     assert f"`{value}`: {RULES[field].choices[value].words}" in row
     if getattr(usual, field) == value:
         return

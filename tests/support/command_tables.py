@@ -4,14 +4,13 @@
 """
 
 import argparse
-import re
 from collections.abc import Iterator
 
 from boxscore.cli.command_line import make_parser
 from boxscore.cli.parsing import commands_of
-from tests.support.documents import ROOT
+from tests.support.documents import write_parts
 
-PATH = ROOT / "docs" / "reference" / "commands.md"
+PAGE = "docs/reference/commands.md"
 
 
 def command_list() -> str:
@@ -62,20 +61,5 @@ def expected() -> dict[str, str]:
     return {"all commands": command_list(), **options}
 
 
-def documented() -> dict[str, str]:
-    """What the page has between its comments."""
-    found = re.findall(r"<!-- ([a-z0-9 -]+) -->\n(.*?)<!-- end of \1 -->\n", PATH.read_text(), flags=re.DOTALL)
-    return dict(found)
-
-
-def write() -> None:
-    """The page has the tables."""
-    content = PATH.read_text()
-    for name, table in expected().items():
-        start, end = f"<!-- {name} -->\n", f"<!-- end of {name} -->\n"
-        content = f"{content.split(start)[0]}{start}{table}{end}{content.split(end)[1]}"
-    PATH.write_text(content)
-
-
 if __name__ == "__main__":
-    write()
+    write_parts(PAGE, expected())

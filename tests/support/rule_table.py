@@ -16,12 +16,9 @@ from boxscore.protocol.protocol import KeypointRules, Protocol
 from boxscore.protocol.table import NAMED
 from boxscore.protocol.words import IDEAS
 from boxscore.protocol.words import RULES as RULE_WORDS
-from tests.support.documents import ROOT
+from tests.support.documents import write_parts
 
-PATH = ROOT / "docs" / "reference" / "protocols.md"
-RULES = "<!-- every rule of every protocol -->\n", "<!-- end of the table -->\n"
-FIELDS = "<!-- every field -->\n", "<!-- end of the fields -->\n"
-TOOLS_BETWEEN = "<!-- known tools -->\n", "<!-- end of the tools -->\n"
+PAGE = "docs/reference/protocols.md"
 
 
 def rule_table() -> str:
@@ -97,18 +94,10 @@ def tool_table() -> str:
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
-def documented(between: tuple[str, str]) -> str:
-    """A table as the docs have it, by the comments around it."""
-    start, end = between
-    return PATH.read_text().split(start)[1].split(end)[0]
-
-
-def write() -> None:
-    """The docs have the tables."""
-    for (start, end), table in ((RULES, rule_table()), (FIELDS, field_table()), (TOOLS_BETWEEN, tool_table())):
-        content = PATH.read_text()
-        PATH.write_text(f"{content.split(start)[0]}{start}{table}{end}{content.split(end)[1]}")
+def expected() -> dict[str, str]:
+    """The generated parts of the page, by the name in the comments around them."""
+    return {"every rule of every protocol": rule_table(), "every field": field_table(), "known tools": tool_table()}
 
 
 if __name__ == "__main__":
-    write()
+    write_parts(PAGE, expected())
