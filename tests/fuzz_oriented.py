@@ -6,15 +6,13 @@ Arrays must be within 1e-12 of shapely, or of fractions where shapely fails; com
 the bits of arrays, and a pair one IoU. A round of pairs is named by its seed, to be tried again.
 """
 
-import sys
-import time
-
 import numpy as np
 
 import boxscore
 from boxscore import Protocol, _compiled
 from boxscore.data.geometry.oriented_boxes import OrientedBoxes
 from tests.support.comparisons import assert_same_tally
+from tests.support.fuzzing import fuzz
 from tests.support.oriented_reference import largest_difference
 from tests.support.oriented_scenes import crowded_scene, random_oriented, random_pairs
 
@@ -46,15 +44,6 @@ def check_round(seed: int) -> float:
     return difference
 
 
-def main(seconds: float, seed: int) -> None:
-    """Rounds until the time is over."""
-    end, first, largest = time.monotonic() + seconds, seed, 0.0
-    while time.monotonic() < end:
-        largest = max(largest, check_round(seed))
-        seed += 1
-    num = (seed - first) * NUM
-    print(f"{num:,} pairs, seeds {first} to {seed - 1}: at most {largest:.1e} from shapely")
-
-
 if __name__ == "__main__":
-    main(float(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 0)
+    differences = fuzz(check_round)
+    print(f"{NUM * len(differences):,} pairs: at most {max(differences):.1e} from shapely")

@@ -22,6 +22,7 @@ import zipfile
 import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,7 @@ import boxscore
 from boxscore import InputError, Tally, Truths
 from boxscore.formats.groups import read_groups
 from boxscore.result.storage import to_bytes
+from tests.support.fuzzing import damage
 from tests.support.masked_files import MASKED_COCO, MASKED_TABLE, RLE, with_mask_in_cvat, with_masks_in_labelme
 from tests.support.small_files import COCO, EMPTY_VOC, PNG, VOC
 
@@ -108,18 +110,8 @@ def damaged(content: bytes, rand: random.Random) -> bytes:
             continue
         piece = rand.choice(rand.choices([NUMBERS, WORDS, ODD, LONG], [4, 4, 6, 1])[0])
         kind = rand.randrange(7)
-        if kind == 0 and at < len(text):
-            text[at] ^= 1 << rand.randrange(8)
-        elif kind == 1:
-            text = text[:at]
-        elif kind == 2:
-            text[at:at] = piece
-        elif kind == 3:
-            text[at : at + rand.randrange(4)] = piece
-        elif kind == 4:
-            text[at:at] = text[at:to]
-        elif kind == 5:
-            del text[at : min(to, at + rand.randrange(1, 30))]
+        if kind < 6:
+            damage(text, rand, kind, at, to, partial(bytes, piece))
         elif at + 8 <= len(text):
             text[at : at + 8] = struct.pack("<q", rand.choice([-1, 0, 1, 2**31, 2**62, -(2**63), 5 * 10**8]))
     return bytes(text)

@@ -4,6 +4,7 @@ import json
 import random
 
 from tests.support.coco_reference import PARTS, check, compress
+from tests.support.fuzzing import damage
 
 TOKENS = b'{ } [ ] , : "a" "id":1, "bbox" 0 -1 1e400 1e5 01 1. .5 - NaN -Infinity true null \\u0041 \\ud800 \\x "'
 WRONG = [b"\xff", b"\xc3\xa9", b"\xed\xa0\x80", b"\0", b"[" * 600, b"\xef\xbb\xbf", b"9" * 20]
@@ -197,24 +198,12 @@ class Writer:
         return (("\ufeff" if rand.random() < 0.1 else "") + self.join_object(pairs[rand.randrange(2) :])).encode()
 
 
-def damage(content: bytes, rand: random.Random) -> bytes:
+def damaged(content: bytes, rand: random.Random) -> bytes:
     """The content with something wrong, or at least different."""
     text = bytearray(content)
     for _ in range(rand.choice([1, 1, 1, 2, 3])):
         at, to = sorted(rand.randrange(len(text) + 1) for _ in range(2))
-        kind = rand.randrange(6)
-        if kind == 0 and at < len(text):
-            text[at] ^= 1 << rand.randrange(8)
-        elif kind == 1:
-            text = text[:at]
-        elif kind == 2:
-            text[at:at] = rand.choice(PIECES)
-        elif kind == 3:
-            text[at : at + rand.randrange(4)] = rand.choice(PIECES)
-        elif kind == 4:
-            text[at:at] = text[at:to]
-        else:
-            del text[at : min(to, at + rand.randrange(1, 30))]
+        damage(text, rand, rand.randrange(6), at, to, lambda: rand.choice(PIECES))
     return bytes(text)
 
 
@@ -224,6 +213,6 @@ def check_case(seed: int) -> bool:
     shapes = rand.choice(["boxes", "masks", "keypoints"])
     content = Writer(seed, shapes).document()
     if rand.random() < 0.8:
-        content = damage(content, rand)
+        content = damaged(content, rand)
     sizes = (rand.randrange(1, 80), rand.randrange(1, 400), 1 << 18)
     return check(content, threads=(1, rand.choice([2, 3, 8])), sizes=sizes, shapes=shapes)
