@@ -2,29 +2,60 @@
 
 import os
 import re
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, Request, expect
 
 import boxscore
-from tests.support.site import Watch, shared_site
+from tests.support.documents import ROOT
 
 PHONE = 400
 """Pixels."""
 
 
+@dataclass(frozen=True)
+class Watch:
+    """What goes wrong in a page: requests to elsewhere, requests that fail, errors and messages of scripts."""
+
+    root: str
+    """The address that all requests must begin with."""
+    troubles: list[str] = field(default_factory=list)
+
+    def follow(self, page: Page) -> None:
+        """Note the troubles of a page from now on."""
+        page.on("request", lambda request: self._note_request(request))  # Playwright marks the object of a method
+        page.on("requestfailed", lambda request: self._note_failure(request))
+        page.on("response", lambda response: None if response.ok else self.troubles.append(f"failed: {response.url}"))
+        page.on("pageerror", lambda error: self.troubles.append(f"error: {error}"))
+        page.on("console", lambda message: self.troubles.append(f"console: {message.text}"))
+
+    def _note_request(self, request: Request) -> None:
+        if not request.url.startswith((self.root, "data:", "about:")):
+            self.troubles.append(f"elsewhere: {request.url}")
+
+    def _note_failure(self, request: Request) -> None:
+        if request.failure != "net::ERR_ABORTED":  # by going on to the next page
+            self.troubles.append(f"failed: {request.url}: {request.failure}")
+
+
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The site on disk, below the root of a server; built once for all test processes."""
-    base = tmp_path_factory.getbasetemp()
-    return shared_site(base.parent if "PYTEST_XDIST_WORKER" in os.environ else base)
+    """The site on disk, below the root of a server, as `make docs` builds it."""
+    folder = tmp_path_factory.mktemp("server") / "some" / "path"
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder)]
+    environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return folder
 
 
 def pages(site: Path) -> list[Path]:
