@@ -15,7 +15,7 @@ from tests.support.world_with_a_death import TIMEOUT
 EVERYTHING = list(range(SCENE.num_images))
 
 
-@pytest.fixture(scope="module", params=[2, 4])
+@pytest.fixture(scope="module", params=[2, 3])
 def world(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     """What the processes of a world found in each case."""
     found = run_world("tests.support.world_of_metrics", request.param, tmp_path_factory.mktemp("world"))
