@@ -11,6 +11,7 @@ from boxscore import Detections, InputError, MeanAveragePrecision, Protocol, Tru
 from boxscore.data.dataset import take
 from boxscore.data.geometry.boxes import Boxes
 from boxscore.data.geometry.oriented_boxes import OrientedBoxes
+from tests.support.arrow_tables import tables
 from tests.support.comparisons import assert_same
 from tests.support.oriented_scenes import RADIANS, random_oriented
 
@@ -176,17 +177,10 @@ def test_dota_by_hand() -> None:
 
 def test_shards_of_arrow_tables() -> None:
     """Tables whose boxes are lists of five numbers."""
-    arrow = pytest.importorskip("pyarrow")
+    pytest.importorskip("pyarrow")
     detections, truths = random_oriented(10)
     expected = boxscore.evaluate(detections, truths)
-
-    def table(columns: Any, **more: Any) -> Any:
-        box = arrow.FixedSizeListArray.from_arrays(np.asarray(columns.oriented_boxes.boxes).ravel(), 5)
-        ids = {"image": columns.image_ids, "label": columns.labels}
-        return arrow.table({"box": box, **ids, **more})
-
-    tables = table(detections, score=detections.scores), table(truths, ignore=truths.ignore)
-    shard = boxscore.scaling.match_shard(*tables, OBB, box_format=RADIANS, name="first")
+    shard = boxscore.scaling.match_shard(*tables(detections, truths), OBB, box_format=RADIANS, name="first")
     assert_same(boxscore.finish(shard), expected)
 
 

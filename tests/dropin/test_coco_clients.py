@@ -12,19 +12,9 @@ import torch
 
 import boxscore
 import boxscore.coco
-from tests.support.dropin import (
-    OURS,
-    THEIRS,
-    Tool,
-    as_dataset,
-    check_equal,
-    check_same,
-    dataset_of,
-    evaluated,
-    outcome,
-    run,
-)
+from tests.support.dropin import OURS, THEIRS, Tool, check_equal, check_same, dataset_of, evaluated, outcome, run
 from tests.support.processes import run_world
+from tests.support.scenes import as_dataset
 from tests.support.world_of_coco import SCENE
 from tests.support.world_of_metrics import as_dicts
 

@@ -12,19 +12,8 @@ import pytest
 
 import boxscore
 import boxscore.coco
-from tests.support.dropin import (
-    OURS,
-    SCENE,
-    Tool,
-    as_dataset,
-    check_same,
-    dataset_of,
-    from_files,
-    outcome,
-    run,
-    write_files,
-)
-from tests.support.scenes import random_scene
+from tests.support.dropin import OURS, SCENE, Tool, check_same, dataset_of, from_files, outcome, run, write_files
+from tests.support.scenes import as_dataset, random_scene
 
 pytestmark = pytest.mark.native
 

@@ -20,19 +20,9 @@ import boxscore._compiled as _compiled
 from boxscore.coco import COCO, COCOeval
 from boxscore.dropin import evaluated_rows, evaluation
 from boxscore.dropin.params import Params
-from tests.support.dropin import (
-    OURS,
-    SCENE,
-    THEIRS,
-    Tool,
-    as_dataset,
-    check_equal,
-    check_same,
-    dataset_of,
-    outcome,
-    run,
-)
+from tests.support.dropin import OURS, SCENE, THEIRS, Tool, check_equal, check_same, dataset_of, outcome, run
 from tests.support.pose_scenes import random_poses
+from tests.support.scenes import as_dataset
 
 pytestmark = pytest.mark.native
 

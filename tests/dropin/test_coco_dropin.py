@@ -18,7 +18,6 @@ from tests.support.dropin import (
     SCENE,
     THEIRS,
     Tool,
-    as_dataset,
     check_equal,
     check_same,
     check_same_from,
@@ -30,7 +29,7 @@ from tests.support.dropin import (
     run,
     write_files,
 )
-from tests.support.scenes import Scene, random_scene
+from tests.support.scenes import Scene, as_dataset, random_scene
 from tests.support.shared import shared_data
 from tests.support.strategies import scenes
 

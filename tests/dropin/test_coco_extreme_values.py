@@ -15,10 +15,10 @@ import boxscore.coco
 import boxscore.faster_coco_eval
 import boxscore.torchvision
 from boxscore import InputError
-from tests.support.dropin import OURS, THEIRS, Tool, as_dataset, check_equal, dataset_of, outcome, write_files
+from tests.support.dropin import OURS, THEIRS, Tool, check_equal, dataset_of, outcome, write_files
 from tests.support.mask_scenes import encoded
 from tests.support.pose_scenes import random_poses
-from tests.support.scenes import random_scene
+from tests.support.scenes import as_dataset, random_scene
 
 pytestmark = [
     pytest.mark.native,

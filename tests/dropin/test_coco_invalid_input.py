@@ -14,7 +14,6 @@ from tests.support.dropin import (
     SCENE,
     THEIRS,
     Tool,
-    as_dataset,
     check_same,
     check_same_from,
     dataset_of,
@@ -24,6 +23,7 @@ from tests.support.dropin import (
     run,
     write_files,
 )
+from tests.support.scenes import as_dataset
 
 pytestmark = pytest.mark.native
 

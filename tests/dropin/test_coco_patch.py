@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 import boxscore
-from tests.support.dropin import THEIRS, as_dataset, evaluated
+from tests.support.dropin import THEIRS, evaluated
 from tests.support.mask_scenes import random_masks
-from tests.support.scenes import random_scene
+from tests.support.scenes import as_dataset, random_scene
 
 
 def run(code: str, *, without: str | None = None, folder: Path | None = None) -> Any:

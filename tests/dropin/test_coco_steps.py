@@ -14,7 +14,6 @@ from tests.support.dropin import (
     OURS,
     SCENE,
     Tool,
-    as_dataset,
     check_same,
     dataset_of,
     from_dicts,
@@ -22,7 +21,7 @@ from tests.support.dropin import (
     measure_by_steps,
     outcome,
 )
-from tests.support.scenes import random_scene
+from tests.support.scenes import as_dataset, random_scene
 from tests.support.shared import shared_data
 
 pytestmark = pytest.mark.native

@@ -15,9 +15,9 @@ import boxscore
 from boxscore.coco import mask
 from tests.support import oracles
 from tests.support.documents import ROOT
-from tests.support.dropin import as_dataset, check_equal
+from tests.support.dropin import check_equal
 from tests.support.framework_clients import CLIENTS
-from tests.support.scenes import random_scene
+from tests.support.scenes import as_dataset, random_scene
 
 SCENE = random_scene(5, num_images=8, num_classes=4, is_whole=True)
 KINDS = (contextlib.nullcontext, boxscore.patch_pycocotools)

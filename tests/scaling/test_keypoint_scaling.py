@@ -13,9 +13,10 @@ from boxscore.data.dataset import take
 from boxscore.data.geometry.keypoints import Keypoints
 from boxscore.result import arrow
 from boxscore.scaling import out_of_core
+from tests.support.arrow_tables import tables
 from tests.support.comparisons import assert_same
 from tests.support.memory_limits import plenty
-from tests.support.pose_tables import OKS, expected, pose_tables, read, scene, table_rows, write
+from tests.support.pose_tables import OKS, expected, read, scene, table_rows, write
 
 pyarrow: Any = pytest.importorskip("pyarrow")
 
@@ -122,8 +123,8 @@ def test_shards_merge_to_what_one_pass_gives() -> None:
         some = take(detections, detections.image_ids % 3 == part), take(truths, truths.image_ids % 3 == part)
         tallies.append(boxscore.scaling.match_shard(*some, OKS, name=f"part {part}"))
         for is_fixed in (False, True):
-            tables = pose_tables(*some, is_fixed=is_fixed)
-            by_table = boxscore.scaling.match_shard(*tables, OKS, name=f"part {part}", box_format="xywh")
+            sides = tables(*some, is_fixed=is_fixed)
+            by_table = boxscore.scaling.match_shard(*sides, OKS, name=f"part {part}", box_format="xywh")
             assert list(boxscore.finish(by_table).values()) == list(boxscore.finish(tallies[-1]).values())
     assert_same(
         boxscore.finish(tallies[0].merge(tallies[1]).merge(tallies[2])), boxscore.evaluate(detections, truths, OKS)

@@ -12,8 +12,9 @@ from boxscore.data import Masks
 from boxscore.data.dataset import take
 from boxscore.result import arrow
 from boxscore.scaling.out_of_core import evaluate_files
+from tests.support.arrow_tables import tables
 from tests.support.comparisons import assert_same
-from tests.support.mask_scenes import columns_of, mask_tables, random_masks
+from tests.support.mask_scenes import columns_of, random_masks
 from tests.support.memory_limits import plenty
 
 pyarrow = pytest.importorskip("pyarrow")
@@ -79,14 +80,14 @@ def test_shards_merge_to_what_one_pass_gives() -> None:
     tallies = []
     for part in range(3):
         some = take(detections, detections.image_ids % 3 == part), take(truths, truths.image_ids % 3 == part)
-        by_table = boxscore.scaling.match_shard(*mask_tables(*some), SEGM, name=f"part {part}")
+        by_table = boxscore.scaling.match_shard(*tables(*some), SEGM, name=f"part {part}")
         tallies.append(boxscore.scaling.match_shard(*some, SEGM, name=f"part {part}"))
         assert_same(boxscore.finish(by_table), boxscore.finish(tallies[-1]))
     assert_same(boxscore.finish(tallies[0].merge(tallies[1]).merge(tallies[2])), expected)
     with pytest.raises(
         InputError, match=r"part 0: detections: must have the columns image, label, score, mask; got image"
     ):
-        boxscore.scaling.match_shard(pyarrow.table({"image": [0]}), mask_tables(*some)[1], SEGM, name="part 0")
+        boxscore.scaling.match_shard(pyarrow.table({"image": [0]}), tables(*some)[1], SEGM, name="part 0")
 
 
 def test_files_larger_than_memory(tmp_path: Path) -> None:
@@ -97,7 +98,7 @@ def test_files_larger_than_memory(tmp_path: Path) -> None:
     detections = take(detections, np.isin(detections.image_ids, truths.image_ids))
     found, there = tmp_path / "found.parquet", tmp_path / "there.parquet"
     names = {"image": "image_id", "label": "category_id", "mask": "segmentation"}
-    for table, path in zip(mask_tables(detections, truths), (found, there), strict=True):
+    for table, path in zip(tables(detections, truths), (found, there), strict=True):
         renamed = table.rename_columns([names.get(each, each) for each in table.column_names])
         parquet.write_table(renamed, path, row_group_size=17)
     expected = boxscore.evaluate(detections, truths)
@@ -119,7 +120,7 @@ def test_many_shards_give_what_one_gives(tmp_path: Path, monkeypatch: pytest.Mon
     detections, truths = scene(num_images=40)
     detections = take(detections, np.isin(detections.image_ids, truths.image_ids))
     found, there = tmp_path / "found.parquet", tmp_path / "there.parquet"
-    for table, path in zip(mask_tables(detections, truths), (found, there), strict=True):
+    for table, path in zip(tables(detections, truths), (found, there), strict=True):
         parquet.write_table(table, path)
     monkeypatch.setattr(out_of_core, "MATCH_BYTES", 50_000_000)
     steps: list[str] = []

@@ -28,7 +28,7 @@ from tests.support import oriented_tables, pose_tables
 from tests.support.arrow_tables import tables
 from tests.support.comparisons import assert_same
 from tests.support.entrances import CASES, expected, numbers_of, scene_of, tables_of
-from tests.support.mask_scenes import columns_of, mask_tables, random_masks
+from tests.support.mask_scenes import columns_of, random_masks
 from tests.support.page_runs import run_page
 from tests.support.page_setups import prepare_page
 from tests.support.scenes import Scene, random_scene
@@ -101,7 +101,7 @@ def test_blocks_in_any_order_give_the_bits_of_one_process(
     if isinstance(protocol, str):  # all classes as one take a second reduction, which is enough
         monkeypatch.setattr("boxscore.scaling.ray.job.MATCH_BYTES", 1_500_000)
         monkeypatch.setattr("boxscore.scaling.ray.tally_store.DRAW_BYTES", 4_500_000)
-    found, there = (shuffled(table, seed) for seed, table in enumerate(tables(scene)))
+    found, there = (shuffled(table, seed) for seed, table in enumerate(tables(scene.detections, scene.truths)))
     datasets = ray.data.from_arrow(blocks(found, 4)), ray.data.from_arrow(blocks(there, 3))
     result = evaluate(*datasets, protocol, memory="1GB")
     expected = on_one_machine(found, there, protocol)
@@ -128,7 +128,7 @@ def read(folder: str) -> Any:
 
 def test_images_and_classes_may_have_names(cluster: Path, scene: Scene, tmp_path: Path) -> None:
     """In Parquet files; ties are broken by the order of names, as where they are read on one machine."""
-    found, there = tables(scene)
+    found, there = tables(scene.detections, scene.truths)
     found = found.filter(np.isin(found["image"], there["image"]) & np.isin(found["label"], there["label"]))
     folders, files = [], []
     for side, table in (("dt", found), ("gt", there)):
@@ -145,7 +145,7 @@ def test_images_and_classes_may_have_names(cluster: Path, scene: Scene, tmp_path
 
 def test_rows_may_be_what_a_model_gives_on_ray(cluster: Path, scene: Scene) -> None:
     """Arrays of NumPy, which Ray keeps as tensors, and names as categories of pandas."""
-    found, there = tables(scene)
+    found, there = tables(scene.detections, scene.truths)
     datasets = []
     for table in (found, there):
         columns = {name: np.array(table[name].to_pylist()) for name in table.column_names}
@@ -164,7 +164,7 @@ def test_rows_may_be_what_a_model_gives_on_ray(cluster: Path, scene: Scene) -> N
 
 def test_columns_that_do_not_go_together_are_told_at_once(cluster: Path, scene: Scene) -> None:
     """Before any row is sent anywhere, by the side that lacks one, or by both."""
-    found, there = tables(scene)
+    found, there = tables(scene.detections, scene.truths)
     named = there.set_column(0, "image", pa.array(map(str, there["image"].to_pylist())))
     cases = [
         (
@@ -188,7 +188,7 @@ def test_files_that_can_not_be_read_are_told_by_their_names(
     cluster: Path, scene: Scene, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """In one line, and nothing else is said: cut off, without bytes, of another kind, or with columns of another."""
-    found, there = tables(scene)
+    found, there = tables(scene.detections, scene.truths)
     folders = [write_parts(tmp_path / side, table, 2) for side, table in (("gt", there), ("dt", found))]
 
     def told(detections: str | Path) -> str:
@@ -222,7 +222,7 @@ def test_damaged_bytes_are_told_by_the_name_of_their_file(
     cluster: Path, scene: Scene, tmp_path: Path, is_dataset: bool
 ) -> None:
     """In the middle of the second of three files, whose head and end are whole."""
-    found, there = tables(scene)
+    found, there = tables(scene.detections, scene.truths)
     folders = [write_parts(tmp_path / side, table, 3) for side, table in (("dt", found), ("gt", there))]
     file = tmp_path / "dt" / "part-1.parquet"
     whole = bytearray(file.read_bytes())
@@ -243,7 +243,7 @@ def test_damaged_bytes_are_told_by_the_name_of_their_file(
 
 def test_a_poisoned_file_is_told_by_its_name(cluster: Path, scene: Scene, tmp_path: Path) -> None:
     """One line: the file, the image, the column and what is wrong."""
-    found, there = tables(scene)
+    found, there = tables(scene.detections, scene.truths)
     folders = [write_parts(tmp_path / side, table, 3) for side, table in (("dt", found), ("gt", there))]
     bad = pa.parquet.read_table(tmp_path / "dt" / "part-1.parquet", columns=found.column_names)
     score = bad["score"].to_numpy().copy()
@@ -257,7 +257,7 @@ def test_a_poisoned_file_is_told_by_its_name(cluster: Path, scene: Scene, tmp_pa
 
 def test_a_file_that_is_there_twice_is_found_by_its_images(cluster: Path, scene: Scene, tmp_path: Path) -> None:
     """Under another name, in the middle of others."""
-    found, there = tables(scene)
+    found, there = tables(scene.detections, scene.truths)
     folders = [write_parts(tmp_path / side, table, 3) for side, table in (("dt", found), ("gt", there))]
     shutil.copy(tmp_path / "dt" / "part-1.parquet", tmp_path / "dt" / "part-7.parquet")
     with pytest.raises(
@@ -341,7 +341,7 @@ def test_the_command_runs_on_ray(
     cluster: Path, scene: Scene, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Folders of Parquet files on one side, a pattern of JSON lines on the other, and the table of one machine."""
-    found, there = tables(scene)
+    found, there = tables(scene.detections, scene.truths)
     found = found.filter(np.isin(found["image"], there["image"]))
     pa.parquet.write_table(found, tmp_path / "dt.parquet")
     pa.parquet.write_table(there, tmp_path / "gt.parquet")
@@ -376,7 +376,7 @@ def test_what_is_no_dataset_is_refused(cluster: Path) -> None:
 def test_masks_travel_as_run_lengths() -> None:
     """And give the bits of one machine; a protocol of boxes misses them."""
     segm = Protocol.named("coco", iou_type="segm")
-    found, there = mask_tables(*columns_of(*random_masks(21, num_images=14)))
+    found, there = tables(*columns_of(*random_masks(21, num_images=14)))
     sides = tuple(ray.data.from_arrow(blocks(shuffled(table, 1), 3)) for table in (found, there))
     expected = boxscore.finish(boxscore.scaling.match_shard(shuffled(found, 1), shuffled(there, 1), segm, name="all"))
     assert 0 < expected["map"] < 1
@@ -404,7 +404,7 @@ def test_oriented_boxes_of_files(form: str, tmp_path: Path) -> None:
 def test_keypoints_travel_as_lists() -> None:
     """And give the bits of one machine, with boxes, areas and visibilities."""
     detections, truths = pose_tables.expected(*pose_tables.scene(num_images=20))
-    found, there = (shuffled(table, 1) for table in pose_tables.pose_tables(detections, truths))
+    found, there = (shuffled(table, 1) for table in tables(detections, truths))
     expected = boxscore.finish(
         boxscore.scaling.match_shard(found, there, pose_tables.OKS, name="all", box_format="xywh")
     )

@@ -146,7 +146,7 @@ def test_a_file_that_can_not_be_is_told(tmp_path: Path) -> None:
 def test_shards_make_the_result_of_the_whole(protocol: Any) -> None:
     """Images hashed to shards, each a pair of tables; tallies merged in another order."""
     scene = random_scene(1, num_images=30)
-    found, there = tables(scene)
+    found, there = tables(scene.detections, scene.truths)
     names = [f"class {label}" for label in range(scene.num_classes)]
     tallies = []
     for shard in range(4):
@@ -161,7 +161,7 @@ def test_shards_make_the_result_of_the_whole(protocol: Any) -> None:
 def test_a_shard_that_comes_twice_is_found_by_its_images() -> None:
     """When tallies are merged."""
     scene = random_scene(1)
-    tally = match_shard(*tables(scene), name="part-0", box_format="xywh")
+    tally = match_shard(*tables(scene.detections, scene.truths), name="part-0", box_format="xywh")
     with pytest.raises(InputError, match="image 1 is in more than one tally"):
         tally.merge(tally)
 
@@ -202,7 +202,8 @@ def test_a_shard_without_a_column_is_refused() -> None:
 
 def test_the_images_of_a_shard_are_integers_in_anything() -> None:
     """A list, a range, a set, an array; what is not whole is refused, not rounded."""
-    found, there = tables(random_scene(1))
+    scene = random_scene(1)
+    found, there = tables(scene.detections, scene.truths)
     every = found["image"].to_pylist() + there["image"].to_pylist()
     for images in (every, set(every), range(max(every) + 1), np.array(every, np.uint8), iter(every)):
         match_shard(found, there, name="part-3", images=images, box_format="xywh")
@@ -214,7 +215,8 @@ def test_the_images_of_a_shard_are_integers_in_anything() -> None:
 
 def test_boxes_may_be_tensors() -> None:
     """As Ray and others have an array of shape (R, 4) in a column."""
-    found, there = tables(random_scene(1))
+    scene = random_scene(1)
+    found, there = tables(scene.detections, scene.truths)
     tensors = [
         table.set_column(
             table.column_names.index("box"),

@@ -15,7 +15,7 @@ from pycocotools.coco import COCO
 from pycocotools.cocoeval import COCOeval
 
 import boxscore.coco
-from tests.support.scenes import Scene, random_scene
+from tests.support.scenes import random_scene
 
 SCENE = random_scene(3, num_images=9, num_classes=5)
 
@@ -87,25 +87,6 @@ def check_evaluations(found: Any, expected: Any) -> None:
         check_equal(getattr(found.params, name), value, name)
 
 
-def as_dataset(scene: Scene) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """A scene as COCO's dicts: a dataset, and results."""
-    annotations = [
-        {"id": row + 1, "image_id": image, "category_id": label, "bbox": box, "area": area, "iscrowd": int(ignore)}
-        for row, (image, label, box, area, ignore) in enumerate(_rows(scene.truth, "area", "ignore"))
-    ]
-    results = [
-        {"image_id": image, "category_id": label, "bbox": box, "score": score}
-        for image, label, box, score in _rows(scene.detection, "scores")
-    ]
-    dataset = {
-        "info": {"year": 2026},
-        "images": [{"id": image, "width": 640, "height": 480} for image in range(scene.num_images)],
-        "annotations": annotations,
-        "categories": [{"id": label, "name": f"class {label}"} for label in range(scene.num_classes)],
-    }
-    return dataset, results
-
-
 def dataset_of(tool: Tool, dataset: dict[str, Any]) -> Any:
     """A dataset from a copy of dicts."""
     coco = tool.COCO()
@@ -175,7 +156,3 @@ def check_same_from(dataset: Any, results: Any, folder: Path) -> Any:
     files = write_files(folder, dataset, results)
     check_same(lambda tool: run(from_files(tool, files)))
     return check_same(lambda tool: evaluated(tool, dataset, results))
-
-
-def _rows(columns: dict[str, Any], *more: str) -> Any:
-    return zip(*(columns[name].tolist() for name in ("image_ids", "labels", "boxes", *more)), strict=True)

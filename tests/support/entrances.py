@@ -66,7 +66,7 @@ def _options() -> Iterator[Protocol]:
 
 def _cases() -> Iterator[tuple[str, Protocol]]:
     yield from PROTOCOLS.items()
-    for iou_type in IOU_TYPES:
+    for iou_type in (each for each in IOU_TYPES if each != "bbox"):  # as protocols by name have
         yield f"coco {iou_type}", protocol_of("coco", iou_type)
         if iou_type != "keypoints":
             yield f"voc2012 {iou_type}", protocol_of("voc2012", iou_type)
@@ -218,6 +218,10 @@ def _by_engine(engine: Any) -> Callable[[Protocol], Numbers]:
     return lambda protocol: numbers_of(boxscore.evaluate(*scene_of(protocol).columns(), protocol, engine))
 
 
+QUICKLY = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
+"""Options of JAX's compiler: it works once for each protocol, on a few boxes."""
+
+
 def _by_jax(protocol: Protocol) -> Numbers:
     import jax
 
@@ -226,7 +230,8 @@ def _by_jax(protocol: Protocol) -> Numbers:
     jax.config.update("jax_enable_x64", True)
     scene = scene_of(protocol)
     state = boxscore.jax.empty(protocol, 1000)
-    state = jax.jit(boxscore.jax.update)(state, *scene.padded(), np.arange(NUM_IMAGES))
+    update = jax.jit(boxscore.jax.update, compiler_options=QUICKLY)
+    state = update(state, *scene.padded(), np.arange(NUM_IMAGES))
     return numbers_of(boxscore.jax.compute(state))
 
 
@@ -368,23 +373,11 @@ def tables_of(scene: Scene, **names: str) -> tuple[Any, Any]:
     """Both sides as Arrow tables, with the facts of images; `names`: of columns that have another one."""
     import pyarrow
 
-    from boxscore.result.arrow import column_of
+    from tests.support.arrow_tables import table_columns
 
     tables = []
-    sides: tuple[Any, Any] = scene.columns(is_full=False)
-    for side, images in zip(sides, (scene.preds, scene.targets), strict=True):
-        columns: Dict = {"image": side.image_ids, "label": side.labels}
-        columns |= (
-            {"score": side.scores} if isinstance(side, Detections) else {"ignore": side.ignore, "area": side.area}
-        )
-        if scene.key == "masks":
-            columns["mask"] = column_of(side.masks)
-        if scene.key == "keypoints":
-            third = "keypoints_scores" if isinstance(side, Detections) else "visibility"
-            points = [np.concatenate([each["keypoints"], each[third][..., None]], axis=2) for each in images]
-            columns["keypoints"] = pyarrow.array([row.reshape(-1).tolist() for each in points for row in each])
-        if "boxes" in images[0]:
-            columns["box"] = pyarrow.array([row.tolist() for each in images for row in each["boxes"]])
+    for side in scene.columns(is_full=False):
+        columns = table_columns(side)
         if isinstance(side, Truths):
             listed, image = scene.listed(), np.asarray(side.image_ids).tolist()
             columns["class_group"] = [GROUPS[label] for label in np.asarray(side.labels).tolist()]

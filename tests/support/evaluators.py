@@ -3,52 +3,77 @@
 import contextlib
 import copy
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import torch
 from pycocotools import mask
-from pycocotools.coco import COCO
-from pycocotools.cocoeval import COCOeval
 
-from tests.support.dropin import THEIRS, as_dataset, dataset_of
+from tests.support.dropin import THEIRS, Tool, dataset_of, match_by_steps, measure_by_steps
 from tests.support.mask_scenes import random_masks
 from tests.support.pose_scenes import random_poses
-from tests.support.scenes import random_scene
+from tests.support.scenes import as_dataset, random_scene
 
 Dict = dict[str, Any]
 Predictions = dict[int, Dict]
 
 
 class ReferenceEvaluator:
-    """Every batch is evaluated by pycocotools as it comes; the entries of all images are accumulated at the end."""
+    """Every batch is evaluated by pycocotools as it comes; the entries of all images are accumulated at the end.
 
-    def __init__(self, truths: Any, iou_types: Sequence[str], useCats: bool = True) -> None:
+    Args:
+        truths: The dataset, of the classes of `tool`.
+        iou_types: One evaluation each.
+        useCats: As in pycocotools.
+        tool: The package that evaluates.
+        by_steps: By one call per image and class, in the manner of DETR, not by `evaluate`.
+    """
+
+    def __init__(
+        self,
+        truths: Any,
+        iou_types: Sequence[str],
+        useCats: bool = True,
+        *,
+        tool: Tool = THEIRS,
+        by_steps: bool = False,
+    ) -> None:
+        self.tool, self.by_steps = tool, by_steps
         self.truths = copy.deepcopy(truths)
-        self.coco_eval = {kind: COCOeval(self.truths, iouType=kind) for kind in iou_types}
+        self.coco_eval = {kind: tool.COCOeval(self.truths, iouType=kind) for kind in iou_types}
         for evaluation in self.coco_eval.values():
             evaluation.params.useCats = useCats
-        self.images: list[Any] = []
+        self.images: dict[str, list[Any]] = {kind: [] for kind in iou_types}
         self.entries: dict[str, list[Any]] = {kind: [] for kind in iou_types}
 
     def update(self, predictions: Predictions) -> None:
-        """Evaluate one batch, and keep its entries by class, area range and image."""
-        images = sorted(set(predictions))
-        self.images += images
-        for kind, evaluation in self.coco_eval.items():
-            results = results_of(predictions, kind)
-            with contextlib.redirect_stdout(io.StringIO()):
-                evaluation.cocoDt = COCO.loadRes(self.truths, results) if results else COCO()
-                evaluation.params.imgIds = list(images)
+        """Evaluate one batch of a model's outputs."""
+        for kind in self.coco_eval:
+            self.add(predictions, kind, results_of(predictions, kind))
+
+    def add(self, images: Iterable[int], kind: str, results: list[Dict]) -> None:
+        """Evaluate the results of some images, and keep the entries by class, area range and image."""
+        evaluation = self.coco_eval[kind]
+        p = evaluation.params
+        p.imgIds = sorted(set(images))
+        with contextlib.redirect_stdout(io.StringIO()):
+            evaluation.cocoDt = self.tool.COCO.loadRes(self.truths, results) if results else self.tool.COCO()
+            if self.by_steps:
+                p.maxDets = sorted(p.maxDets)
+                evaluation._prepare()
+                measure_by_steps(evaluation)
+                evaluation._paramsEval = copy.deepcopy(p)
+                evaluation.evalImgs = match_by_steps(evaluation)
+            else:
                 evaluation.evaluate()
-            shape = -1, len(evaluation.params.areaRng), len(images)
-            self.entries[kind].append(np.asarray(evaluation.evalImgs).reshape(shape))
+        self.images[kind] += p.imgIds
+        self.entries[kind].append(np.asarray(evaluation.evalImgs).reshape(-1, len(p.areaRng), len(p.imgIds)))
 
     def synchronize_between_processes(self) -> None:
         """Every process has the entries of all; of copies of an image, the first."""
         for kind, evaluation in self.coco_eval.items():
-            gathered = [(self.images, np.concatenate(self.entries[kind], axis=2))]
+            gathered = [(self.images[kind], np.concatenate(self.entries[kind], axis=2))]
             if torch.distributed.is_initialized():
                 gathered *= torch.distributed.get_world_size()
                 torch.distributed.all_gather_object(gathered, gathered[0])

@@ -126,17 +126,3 @@ def columns_of(dataset: Dict, results: list[Dict]) -> tuple[boxscore.Detections,
         masks=[row["segmentation"] for row in results],
     )
     return detections, truths
-
-
-def mask_tables(detections: boxscore.Detections, truths: boxscore.Truths) -> tuple[Any, Any]:
-    """Both sides as Arrow tables, masks as structs."""
-    import pyarrow
-
-    from boxscore.result.arrow import column_of
-
-    found = {"image": detections.image_ids, "label": detections.labels, "score": detections.scores}
-    there = {"image": truths.image_ids, "label": truths.labels, "ignore": truths.ignore, "area": truths.area}
-    return (
-        pyarrow.table(found | {"mask": column_of(detections.masks)}),
-        pyarrow.table(there | {"mask": column_of(truths.masks)}),
-    )

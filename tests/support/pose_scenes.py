@@ -8,11 +8,9 @@ from numpy.typing import NDArray
 
 import boxscore
 from boxscore import Protocol
+from tests.support.scenes import BORDERS
 
 Dict = dict[str, Any]
-
-BORDERS = [32.0**2, 96.0**2, float(np.nextafter(32.0**2, 0)), float(np.nextafter(96.0**2, np.inf))]
-"""Areas at the borders of COCO's ranges."""
 
 
 def protocol_with(num_points: int, name: str = "coco_keypoints", **changes: Any) -> Protocol:

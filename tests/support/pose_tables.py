@@ -82,23 +82,3 @@ def read(paths: tuple[Path, Path]) -> tuple[Detections, Truths]:
     """Both sides of files: detections, truths."""
     truths = boxscore.read_truths(paths[1], iou_type="keypoints")
     return boxscore.read_detections(paths[0], truths, iou_type="keypoints"), truths
-
-
-def pose_tables(detections: Detections, truths: Truths, *, is_fixed: bool = False) -> tuple[Any, Any]:
-    """Both sides as Arrow tables with our columns."""
-    import pyarrow
-
-    tables = []
-    for side in (detections, truths):
-        points = side.keypoints
-        third = points.score if points.visibility is None else points.visibility
-        numbers = np.concatenate([np.asarray(points.point), np.asarray(third)[:, :, None]], axis=2)
-        rows: Any = numbers.reshape(len(side), -1)
-        columns = {"image": side.image_ids, "label": side.labels}
-        columns |= {"score": getattr(side, "scores", None), "ignore": getattr(side, "ignore", None), "area": side.area}
-        if points.box is not None:
-            columns["box"] = pyarrow.array(np.asarray(points.box).tolist())
-        fixed = pyarrow.FixedSizeListArray.from_arrays(rows.reshape(-1), rows.shape[1]) if is_fixed else None
-        columns["keypoints"] = pyarrow.array(rows.tolist()) if fixed is None else fixed
-        tables.append(pyarrow.table({name: column for name, column in columns.items() if column is not None}))
-    return tables[0], tables[1]

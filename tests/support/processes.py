@@ -5,10 +5,11 @@ import os
 import pickle
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).parents[2]
+from tests.support.documents import ROOT
 
 
 def run_world(module: str, num_processes: int, folder: Path, *, seconds: float = 120) -> list[Any]:
@@ -47,6 +48,16 @@ def join_world(seconds: float = 60) -> tuple[Path, int, int]:
         timeout=datetime.timedelta(seconds=seconds),
     )
     return folder, num_processes, rank
+
+
+def take_part(work: Callable[[Path, int, int], Any]) -> None:
+    """Hand over what a process makes of the folder, the number of processes and its rank; leave with the others."""
+    import torch
+
+    folder, num_processes, rank = join_world()
+    hand_over(work(folder, num_processes, rank), folder, rank)
+    torch.distributed.barrier()
+    torch.distributed.destroy_process_group()
 
 
 def hand_over(value: Any, folder: Path, rank: int) -> None:

@@ -12,6 +12,9 @@ from pycocotools.cocoeval import COCOeval
 import boxscore
 from boxscore import parallel
 
+BORDERS = [32.0**2, 96.0**2, float(np.nextafter(32.0**2, 0)), float(np.nextafter(96.0**2, np.inf))]
+"""Areas at the borders of COCO's ranges."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Scene:
@@ -33,31 +36,30 @@ class Scene:
 
     def pycocotools(self, **params: Any) -> COCOeval:
         """The evaluation by pycocotools, accumulated."""
-        truth, found = self.truth, self.detection
-        annotations = [
-            {
-                "id": row + 1,
-                "image_id": int(truth["image_ids"][row]),
-                "category_id": int(truth["labels"][row]),
-                "bbox": truth["boxes"][row].tolist(),
-                "area": float(truth["area"][row]),
-                "iscrowd": int(truth["ignore"][row]),
-            }
-            for row in range(truth["labels"].size)
-        ]
-        results = [
-            {
-                "image_id": int(found["image_ids"][row]),
-                "category_id": int(found["labels"][row]),
-                "bbox": found["boxes"][row].tolist(),
-                "score": float(found["scores"][row]),
-            }
-            for row in range(found["labels"].size)
-        ]
-        images = [{"id": image} for image in range(self.num_images)]
-        categories = [{"id": label, "name": f"class {label}"} for label in range(self.num_classes)]
-        dataset = {"images": images, "annotations": annotations, "categories": categories}
-        return run_pycocotools(dataset, results, **params)
+        return run_pycocotools(*as_dataset(self), **params)
+
+
+def as_dataset(scene: Scene) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """A scene as COCO's dicts: a dataset, and results."""
+    annotations = [
+        {"id": row + 1, "image_id": image, "category_id": label, "bbox": box, "area": area, "iscrowd": int(ignore)}
+        for row, (image, label, box, area, ignore) in enumerate(_rows(scene.truth, "area", "ignore"))
+    ]
+    results = [
+        {"image_id": image, "category_id": label, "bbox": box, "score": score}
+        for image, label, box, score in _rows(scene.detection, "scores")
+    ]
+    dataset = {
+        "info": {"year": 2026},
+        "images": [{"id": image, "width": 640, "height": 480} for image in range(scene.num_images)],
+        "annotations": annotations,
+        "categories": [{"id": label, "name": f"class {label}"} for label in range(scene.num_classes)],
+    }
+    return dataset, results
+
+
+def _rows(columns: dict[str, Any], *more: str) -> Any:
+    return zip(*(columns[name].tolist() for name in ("image_ids", "labels", "boxes", *more)), strict=True)
 
 
 def run_pycocotools(dataset: dict[str, Any], results: list[dict[str, Any]], **params: Any) -> COCOeval:
@@ -90,10 +92,8 @@ def random_scene(
     truth = _boxes(random, num_images, most_truths, num_classes, excluded=num_classes - 2, is_whole=is_whole)
     num_truths = truth["labels"].size
     truth["ignore"] = random.random(num_truths) < 0.15
-    # Areas at the borders of COCO's ranges, besides those of the boxes.
-    borders = np.array([32.0**2, 96.0**2, np.nextafter(32.0**2, 0), np.nextafter(96.0**2, np.inf)])
     own = truth["boxes"][:, 2] * truth["boxes"][:, 3]
-    truth["area"] = np.where(random.random(num_truths) < 0.3, random.choice(borders, num_truths), own)
+    truth["area"] = np.where(random.random(num_truths) < 0.3, random.choice(BORDERS, num_truths), own)
 
     found = _boxes(random, num_images, most_detections, num_classes, excluded=num_classes - 1, is_whole=is_whole)
     num_found = found["labels"].size

@@ -5,10 +5,7 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from tests.support.scenes import Scene
-
-BORDERS = [32.0**2, 96.0**2, float(np.nextafter(32.0**2, 0)), float(np.nextafter(96.0**2, np.inf))]
-"""Areas at the borders of COCO's ranges."""
+from tests.support.scenes import BORDERS, Scene
 
 protocol_names = st.sampled_from(["coco", "voc2007", "voc2012", "paper"])
 

@@ -2,9 +2,8 @@
 
 import contextlib
 import io
+from pathlib import Path
 from typing import Any
-
-import torch.distributed as dist
 
 from boxscore.torchvision import CocoEvaluator
 from tests.support.evaluators import (
@@ -16,7 +15,7 @@ from tests.support.evaluators import (
     scene_of,
     truths_of,
 )
-from tests.support.processes import hand_over, join_world
+from tests.support.processes import take_part
 
 
 def both(dataset: Any, predictions: Any, kind: str) -> tuple[Any, Any]:
@@ -28,10 +27,9 @@ def both(dataset: Any, predictions: Any, kind: str) -> tuple[Any, Any]:
     return pair[0], pair[1]
 
 
-def main() -> None:
+def every_case(_folder: Path, _num_processes: int, rank: int) -> dict[str, Any]:
     """An uneven number of images on both; then with images that both processes have."""
-    folder, _, rank = join_world()
-    found = {}
+    found: dict[str, Any] = {}
     with contextlib.redirect_stdout(io.StringIO()):
         for kind in ("bbox", "segm", "keypoints"):
             dataset, results = scene_of(kind, 21)
@@ -54,10 +52,8 @@ def main() -> None:
         for row in dataset["annotations"]:
             row["id"] -= 1
         found["annotation 0"] = both(dataset, own, "bbox")
-    hand_over(found, folder, rank)
-    dist.barrier()
-    dist.destroy_process_group()
+    return found
 
 
 if __name__ == "__main__":
-    main()
+    take_part(every_case)

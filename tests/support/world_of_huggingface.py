@@ -1,15 +1,15 @@
 """What each process does in test_huggingface: evaluations by trainers, each over its share of the images."""
 
 import os
+from pathlib import Path
 from typing import Any
 
 import torch
-import torch.distributed as dist
 
 import boxscore
 from boxscore.huggingface import DetectionMetrics, DetectionTrainer
 from tests.support.huggingface_scenes import ID2LABEL, arguments, detection_scene, mask_scene
-from tests.support.processes import hand_over, join_world
+from tests.support.processes import take_part
 
 BOXES = ("padded as batches", 11)
 """The detector and its number of images, which fill no whole number of batches on any number of processes here."""
@@ -54,25 +54,21 @@ def evaluated(scene: Any, folder: Any, dataset: Any, kind: Any = DetectionTraine
     return {name.removeprefix("eval_"): value for name, value in numbers.items() if "_ma" in name}
 
 
-def main() -> None:
-    """Every case."""
-    folder, num_processes, rank = join_world()
+def every_case(folder: Path, num_processes: int, rank: int) -> dict[str, Any]:
+    """The numbers of each trainer."""
     world = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": num_processes, "LOCAL_WORLD_SIZE": num_processes}
     os.environ.update({name: str(value) for name, value in world.items()})  # as torchrun does
     name, num_images = BOXES
     scene, masked = detection_scene(name, num_images), mask_scene(num_images=NUM_MASKED)
     dataset = scene.dataset
-    cases = {
+    return {
         "boxes": evaluated(scene, folder, dataset),
         "without ids": evaluated(scene, folder, without_ids(dataset)),
         "stream": evaluated(scene, folder, Stream(dataset)),
         "stream without ids": evaluated(scene, folder, Stream(without_ids(dataset))),
         "masks": evaluated(masked, folder, masked.dataset, iou_type="segm"),
     }
-    hand_over(cases, folder, rank)
-    dist.barrier()
-    dist.destroy_process_group()
 
 
 if __name__ == "__main__":
-    main()
+    take_part(every_case)

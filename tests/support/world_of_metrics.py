@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,8 +11,9 @@ import torch.distributed as dist
 
 import boxscore
 from boxscore.data.dataset import take
+from tests.support.image_dicts import image_dicts
 from tests.support.mask_scenes import columns_of, random_masks
-from tests.support.processes import hand_over, join_world
+from tests.support.processes import take_part
 from tests.support.scenes import Scene, random_scene
 
 SCENE = random_scene(5, num_images=23)
@@ -30,12 +32,7 @@ def seen(scene: Scene, images: Any) -> tuple[boxscore.Detections, boxscore.Truth
 
 def as_dicts(scene: Scene, image: int) -> tuple[dict[str, Any], dict[str, Any]]:
     """One image as loaders and detectors give it, in tensors."""
-    found, there = (
-        {name: torch.from_numpy(np.array(column[columns["image_ids"] == image])) for name, column in columns.items()}
-        for columns in (scene.detection, scene.truth)
-    )
-    pred = {"boxes": found["boxes"], "scores": found["scores"], "labels": found["labels"]}
-    return pred, {"boxes": there["boxes"], "labels": there["labels"], "iscrowd": there["ignore"], "area": there["area"]}
+    return image_dicts(scene, image, torch.from_numpy)
 
 
 def plain(result: boxscore.Result) -> dict[str, Any]:
@@ -142,9 +139,8 @@ def dropping(rank: int, images: list[int], invalid: Any) -> boxscore.MeanAverage
     return metric
 
 
-def main() -> None:
-    """Every case."""
-    folder, num_processes, rank = join_world()
+def every_case(_: Path, num_processes: int, rank: int) -> dict[str, Any]:
+    """The results of one process, by case."""
     mine = uneven(rank, num_processes)
     sampler = torch.utils.data.DistributedSampler(
         list(range(SCENE.num_images)), num_replicas=num_processes, rank=rank, shuffle=False
@@ -171,10 +167,8 @@ def main() -> None:
     cases["invalid"] = plain(result), result.num_invalid, str(result.comparable)
     both = [*mine, 22] if 22 not in mine else mine  # an image that all ranks have
     cases["invalid, twice"] = dropping(0, both, "drop").compute().num_invalid
-    hand_over(cases, folder, rank)
-    dist.barrier()
-    dist.destroy_process_group()
+    return cases
 
 
 if __name__ == "__main__":
-    main()
+    take_part(every_case)

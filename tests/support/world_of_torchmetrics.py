@@ -1,13 +1,13 @@
 """What each process does in test_torchmetrics: cases by name, synchronized by torchmetrics itself."""
 
+from pathlib import Path
 from typing import Any
 
 import torch
-import torch.distributed as dist
 from torchmetrics import MetricCollection
 
 from boxscore.torchmetrics import MeanAveragePrecision
-from tests.support.processes import hand_over, join_world
+from tests.support.processes import take_part
 from tests.support.world_of_metrics import SCENE, as_dicts, counted, uneven
 
 
@@ -22,9 +22,8 @@ def over(images: list[int], **settings: Any) -> MeanAveragePrecision:
     return metric
 
 
-def main() -> None:
-    """Every case."""
-    folder, num_processes, rank = join_world()
+def every_case(_: Path, num_processes: int, rank: int) -> dict[str, Any]:
+    """The results of one process, by case."""
     mine = uneven(rank, num_processes)
     everything = list(range(SCENE.num_images))
     sampler = torch.utils.data.DistributedSampler(everything, num_replicas=num_processes, rank=rank, shuffle=False)
@@ -48,10 +47,8 @@ def main() -> None:
             pred["boxes"][0] = torch.nan
         metric.update([pred], [target])
     cases["invalid"] = metric.compute()
-    hand_over(cases, folder, rank)
-    dist.barrier()
-    dist.destroy_process_group()
+    return cases
 
 
 if __name__ == "__main__":
-    main()
+    take_part(every_case)
