@@ -13,6 +13,7 @@ import torch
 import boxscore
 import boxscore.coco
 from tests.support.dropin import OURS, THEIRS, Tool, check_equal, check_same, dataset_of, evaluated, outcome, run
+from tests.support.evaluators import parts_of
 from tests.support.processes import run_world
 from tests.support.scenes import as_dataset
 from tests.support.world_of_coco import SCENE
@@ -64,11 +65,10 @@ def test_torchmetrics_gives_its_own_numbers_over_the_patch(theirs: Any, settings
 def test_an_evaluator_of_two_processes_gets_what_one_gets(tmp_path: Path) -> None:
     """Batches, entries gathered, then accumulated: by `evaluate`, and step by step."""
     one, _ = outcome(lambda tool: evaluated(tool, *as_dataset(SCENE)), THEIRS)
-    expected = {name: one.eval[name] for name in ("precision", "recall", "scores")} | {"stats": one.stats}
     for rank in run_world("tests.support.world_of_coco", 2, tmp_path):
         assert rank is not None
         for found in rank.values():
-            check_equal(found, expected)
+            check_equal(found, parts_of(one))
 
 
 def with_outlines(scene: Any) -> tuple[dict[str, Any], list[dict[str, Any]]]:
