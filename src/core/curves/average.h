@@ -13,27 +13,13 @@
 
 namespace boxscore {
 
-// `pairwise_sum` of a known number of values that come one by one. The state can be saved and continued from later.
+// `pairwise_sum` of a known number of values that come one by one.
 class PairwiseSum {
 public:
-    static constexpr size_t kDepth = 32, kLanes = 8, kStateSize = kDepth + kLanes + 1;
+    static constexpr size_t kDepth = 32, kLanes = 8;
 
-    explicit PairwiseSum(size_t size) : PairwiseSum(size, 0, nullptr) {}
-
-    // Continues after `position` values from what `save` wrote then.
-    PairwiseSum(size_t size, size_t position, const double* state) : size_(size), position_(position) {
-        if (position_ > 0) {
-            std::copy_n(state, kDepth, left_.begin());
-            std::copy_n(state + kDepth, kLanes, lane_.begin());
-            total_ = state[kStateSize - 1];
-        }
-        if (position_ < size_) find_leaf();
-    }
-
-    void save(double* state) const {
-        std::copy(left_.begin(), left_.end(), state);
-        std::copy(lane_.begin(), lane_.end(), state + kDepth);
-        state[kStateSize - 1] = total_;
+    explicit PairwiseSum(size_t size) : size_(size) {
+        if (size_ > 0) find_leaf();
     }
 
     void add(double value) {
@@ -52,8 +38,6 @@ public:
         }
         if (++position_ == end_) end_leaf();
     }
-
-    size_t position() const { return position_; }
 
     // Of all values, once all of them are there.
     double total() const { return total_; }
@@ -77,7 +61,7 @@ private:
         if (position_ < size_) find_leaf();
     }
 
-    size_t size_, position_;
+    size_t size_, position_ = 0;
     size_t begin_ = 0, end_ = 0, depth_ = 0;  // of the leaf
     std::array<bool, kDepth> is_right_{};
     std::array<double, kDepth> left_{};  // sums of the left halves of the nodes above the leaf, by depth

@@ -11,7 +11,7 @@ namespace boxscore {
 
 // One curve while it is built.
 struct CurveState {
-    uint32_t num_true = 0;     // so far, those before the first row included
+    uint32_t num_true = 0;     // so far
     uint32_t num_counted = 0;  // among hits that count at some thresholds of their area range only
 };
 
@@ -37,11 +37,9 @@ struct CurveWorkspace {
     bool has_truths = false;            // in any area range
     std::vector<int32_t> num_uniform;   // counted so far at all thresholds of an area range: [L, lanes of area ranges]
     std::vector<CurveState> curves;     // [A, T, L]
-    std::vector<double> before;         // counted before the first row, as a float: exact to 2^53; [A, T, L], or empty
     std::vector<BitCounter> hits_counted, hits_true;  // in all cells, by tier: [M, words]
-    std::vector<std::vector<uint32_t>> num_reached;  // recall points reached by so many true positives, from the fewest on: [A]
+    std::vector<std::vector<uint32_t>> num_reached;  // recall points reached by each number of true positives, from 0 on: [A]
     std::vector<std::vector<uint32_t>> passed_by;    // numbers of recall points between those that it reaches, ascending: [A]
-    std::vector<uint32_t> fewest;       // true positives of any curve before the first row: [A]
     std::vector<size_t> num_used;       // recall points that any curve reaches: [T]
     std::vector<double> precision;      // [T, 1 + R, A, L]; what comes first is what no recall point is reached by
     std::vector<double> scores;         // likewise, or empty

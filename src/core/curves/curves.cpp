@@ -15,8 +15,8 @@ namespace {
 
 class CurveBuilder {
 public:
-    CurveBuilder(const OrderedHits& hits, const int64_t* num_truths, const Rules& rules, const CurveStart* start, const CurveArrays& out)
-        : hits_(hits), truths_(num_truths), rules_(rules), start_(start), out_(out), limits_(out.limits),
+    CurveBuilder(const OrderedHits& hits, const int64_t* num_truths, const Rules& rules, const CurveArrays& out)
+        : hits_(hits), truths_(num_truths), rules_(rules), out_(out), limits_(out.limits),
           num_classes_(hits.num_classes()), num_thresholds_(rules.num_thresholds()), num_areas_(rules.num_areas()),
           num_lanes_(num_area_lanes(num_areas_)), num_tiers_(rules.num_limits()), num_limits_(limits_.size()),
           num_points_(is_sampled(rules.ap) || out.precision != nullptr ? rules.recall_points.size() : 0),
@@ -41,12 +41,10 @@ public:
         const size_t num_curves = width_ * num_thresholds_;
         work.num_uniform.resize(num_limits_ * num_lanes_);
         work.curves.resize(num_curves);
-        if (start_ != nullptr) work.before.resize(num_curves);
         work.hits_counted.resize(num_tiers_ * num_words_);
         work.hits_true.resize(num_tiers_ * num_words_);
         work.num_reached.resize(num_areas_);
         work.passed_by.resize(num_areas_);
-        work.fewest.resize(num_areas_);
         work.num_used.resize(num_thresholds_);
         work.precision.resize(num_thresholds_ * (num_points_ + 1) * width_);
         if (has_scores_) work.scores.resize(work.precision.size());
@@ -110,7 +108,6 @@ private:
         std::fill(work.trapezoids.begin(), work.trapezoids.end(), 0.0);
         for (auto& every : work.every_precision) every.clear();
         for (auto& every : work.every_counted) every.clear();
-        if (start_ != nullptr) continue_curves(label, work);
         work.has_truths = has_truths(label);
         if (num_points_ == 0) return;
         clear_points(work);
@@ -130,32 +127,18 @@ private:
     void find_points(size_t label, size_t a, CurveWorkspace& work) const {
         std::vector<uint32_t>&num_reached = work.num_reached[a], &passed_by = work.passed_by[a];
         const int64_t truths = num_truths(label, a);
-        const auto [fewest, most] = std::minmax_element(
-            work.curves.begin() + state_index(a, 0, 0), work.curves.begin() + state_index(a + 1, 0, 0),
-            [](const CurveState& one, const CurveState& other) { return one.num_true < other.num_true; });
-        num_reached.assign(most->num_true - fewest->num_true + hits_.num_hits(label) + 1, 0);
+        num_reached.assign(hits_.num_hits(label) + 1, 0);
         passed_by.clear();
-        work.fewest[a] = fewest->num_true;
         if (truths == 0) return;
         uint32_t point = 0;
         const auto needed = [&] { return point < num_points_ ? num_needed(rules_.recall_points[point], truths) : UINT32_MAX; };
         uint32_t next = needed();  // so many true positives reach the next recall point
         for (size_t i = 0; i < num_reached.size(); ++i) {
             const uint32_t before = point;
-            for (; point < num_points_ && next <= fewest->num_true + i; next = needed()) ++point;
+            for (; point < num_points_ && next <= i; next = needed()) ++point;
             num_reached[i] = point;
             for (uint32_t passed = before + 1; i > 0 && passed < point; ++passed) passed_by.push_back(passed);
         }
-    }
-
-    // Continues where the curves of the detections before the first row ended.
-    void continue_curves(size_t label, CurveWorkspace& work) const {
-        for_each_curve([&](size_t a, size_t t, size_t i) {
-            const size_t state = state_index(a, t, i), index = curve_index(label, a, t, limits_[i]);
-            work.curves[state].num_true = static_cast<uint32_t>(start_->num_true[index]);
-            work.before[state] = static_cast<double>(start_->num_counted[index]);
-            work.trapezoids[state] = start_->sum[index * kSumState];
-        });
     }
 
     // Adds the detections between two hits: a tier's detections are within its limit and all later ones.
@@ -216,13 +199,11 @@ private:
         const size_t first_curve = word * kBitsPerWord * num_limits_ + i, stride = num_limits_, width = width_;
         CurveState* const curves = work.curves.data() + first_curve;
         const int32_t* const num_uniform = work.num_uniform.data() + i * num_lanes_;
-        const double* const before = start_ == nullptr ? nullptr : work.before.data() + first_curve;
         WaitingPoints& waiting = work.waiting;
         int32_t* num_waiting_true = waiting.num_true.data() + waiting.size;
         double* num_waiting_counted = waiting.num_counted.data() + waiting.size;
         uint32_t* to = waiting.to.data() + waiting.size;
         const std::vector<uint32_t>* const num_reached_by = work.num_reached.data();
-        const uint32_t* const fewest = work.fewest.data();
         double* const scores = has_scores_ ? work.scores.data() : nullptr;
         const double score = score_of(hits_.key[hit]);
         for (; is_true != 0; is_true &= is_true - 1) {
@@ -230,10 +211,9 @@ private:
             const CellIndex at = cells[bit];
             CurveState& curve = curves[bit * stride];
             const uint32_t num_true = ++curve.num_true;
-            double num_counted = num_uniform[at.area] + static_cast<int32_t>(curve.num_counted);
-            if (before != nullptr) num_counted += before[bit * stride];
+            const double num_counted = num_uniform[at.area] + static_cast<int32_t>(curve.num_counted);
             if (num_points_ > 0) {
-                const uint32_t* const num_reached = num_reached_by[at.area].data() + (num_true - fewest[at.area]);
+                const uint32_t* const num_reached = num_reached_by[at.area].data() + num_true;
                 const size_t point = at.first_point + i;
                 *num_waiting_true++ = static_cast<int32_t>(num_true);
                 *num_waiting_counted++ = num_counted;
@@ -281,7 +261,7 @@ private:
             work.num_used[t] = 0;
             for (size_t a = 0; a < num_areas_; ++a) {
                 for (size_t i = 0; i < num_limits_; ++i) {
-                    const uint32_t num_true = work.curves[state_index(a, t, i)].num_true - work.fewest[a];
+                    const uint32_t num_true = work.curves[state_index(a, t, i)].num_true;
                     work.num_used[t] = std::max<size_t>(work.num_used[t], work.num_reached[a][num_true]);
                 }
             }
@@ -304,9 +284,9 @@ private:
                     const size_t index = curve_index(label, a, t, m), counter = m * num_words_ + word;
                     num_true += work.hits_true[counter].count(bit, hits_.num_hits(label));
                     num_counted += num_others[m * num_lanes_ + a] + int64_t{work.hits_counted[counter].count(bit, hits_.num_hits(label))};
-                    out_.num_true[index] = num_true + (start_ == nullptr ? 0 : start_->num_true[index]);
-                    out_.num_false[index] = num_counted + (start_ == nullptr ? 0 : start_->num_counted[index]) - out_.num_true[index];
-                    out_.recall[index] = truths == 0 ? -1 : static_cast<double>(out_.num_true[index]) / static_cast<double>(truths);
+                    out_.num_true[index] = num_true;
+                    out_.num_false[index] = num_counted - num_true;
+                    out_.recall[index] = truths == 0 ? -1 : static_cast<double>(num_true) / static_cast<double>(truths);
                 }
             }
         }
@@ -320,15 +300,8 @@ private:
             return;
         }
         if (has_scores_) end_scores(label, a, t, i, work);
-        if (is_trapezoid(rules_.ap)) {
-            out_.average_precision[index] = work.trapezoids[state];
-            if (start_ != nullptr) start_->sum_after[index * kSumState] = work.trapezoids[state];
-        }
-        if (rules_.ap == ApRule::envelope) {
-            std::vector<double>& precision = work.every_precision[state];
-            out_.average_precision[index] = start_ == nullptr ? area_under_envelope(precision, truths)
-                                                              : continued_area(precision, index, truths);
-        }
+        if (is_trapezoid(rules_.ap)) out_.average_precision[index] = work.trapezoids[state];
+        if (rules_.ap == ApRule::envelope) out_.average_precision[index] = area_under_envelope(work.every_precision[state], truths);
         if (is_linear(rules_.ap)) {
             const CurveEnd end{truths, static_cast<double>(out_.num_true[index] + out_.num_false[index]), rules_.epsilon,
                                rules_.ap == ApRule::linear_points_to_end};
@@ -349,18 +322,6 @@ private:
         for (size_t r = 0; r < num_points_ && num_needed(rules_.recall_points[r], num_truths(label, a)) == 0; ++r) {
             work.scores[point_index(t, r, a, i)] = key == OrderedHits::kNoKey ? 0.0 : score_of(key);
         }
-    }
-
-    // The area under the envelope up to the last of these rows; it is that of all once their true positives are the last.
-    double continued_area(std::vector<double>& precision, size_t index, int64_t truths) const {
-        const size_t num_true = static_cast<size_t>(start_->total_true[index]);
-        const size_t num_before = static_cast<size_t>(start_->num_true[index]);
-        if (!precision.empty()) precision.back() = std::max(precision.back(), start_->beyond[index]);
-        precision.resize(std::min(precision.size(), num_true - num_before));
-        PairwiseSum sum(num_steps(num_true, truths), num_before, start_->sum + index * kSumState);
-        add_area_under_envelope(precision, truths, sum);
-        sum.save(start_->sum_after + index * kSumState);
-        return sum.position() == num_true ? area_of(sum, num_true, truths) : 0;
     }
 
     void average_points(size_t label, size_t t, CurveWorkspace& work) const {
@@ -400,7 +361,6 @@ private:
     const OrderedHits& hits_;
     const int64_t* const truths_;  // [K, A]
     const Rules& rules_;
-    const CurveStart* start_;
     const CurveArrays& out_;
     const std::vector<size_t>& limits_;  // those whose curves are built
     const size_t num_classes_, num_thresholds_, num_areas_, num_lanes_;
@@ -422,9 +382,8 @@ private:
 
 }  // namespace
 
-void build_curves(const OrderedHits& hits, const int64_t* num_truths, const Rules& rules, const CurveStart* start, const Run& run,
-                  const CurveArrays& out) {
-    const CurveBuilder builder(hits, num_truths, rules, start, out);
+void build_curves(const OrderedHits& hits, const int64_t* num_truths, const Rules& rules, const Run& run, const CurveArrays& out) {
+    const CurveBuilder builder(hits, num_truths, rules, out);
     std::vector<size_t> num_hits;
     for (size_t k = 0; k < hits.num_classes(); ++k) num_hits.push_back(hits.num_hits(k));
     const std::vector<uint32_t> classes = by_falling(num_hits);

@@ -11,18 +11,6 @@
 
 namespace boxscore {
 
-// The state of a sum over true positives, for the rules that take one: a pairwise sum's, or a sequential sum in its first entry.
-inline constexpr size_t kSumState = PairwiseSum::kStateSize;
-
-// Where curves begin that continue from detections of higher scores, which are not among the rows: [T, K, A, M] each.
-struct CurveStart {
-    const int64_t *num_true, *num_counted;
-    const int64_t* total_true;  // true positives of all ranges, for the envelope
-    const double* sum;          // [T, K, A, M, kSumState]: over the true positives so far
-    const double* beyond;       // the best precision among the detections of lower scores, for the envelope
-    double* sum_after;          // as `sum`, with the true positives of these rows; gets written
-};
-
 // Where curves get written.
 struct CurveArrays {
     std::vector<size_t> limits;  // those whose curves are built, ascending; within the others detections are only counted
@@ -34,8 +22,7 @@ struct CurveArrays {
     std::vector<double*> samples = {};
 };
 
-// Of hits in their order, and truths by class and area range. `start` may be null: these are all detections.
-void build_curves(const OrderedHits& hits, const int64_t* num_truths, const Rules& rules, const CurveStart* start, const Run& run,
-                  const CurveArrays& out);
+// Build the curves of hits in their order. `num_truths`: by class and area range, [K, A].
+void build_curves(const OrderedHits& hits, const int64_t* num_truths, const Rules& rules, const Run& run, const CurveArrays& out);
 
 }  // namespace boxscore

@@ -78,7 +78,7 @@ Finished finish(const std::vector<TallyColumns<Score, State>>& parts, const Rule
     }
     std::sort(arrays.limits.begin(), arrays.limits.end());
     arrays.limits.erase(std::unique(arrays.limits.begin(), arrays.limits.end()), arrays.limits.end());
-    build_curves(finished.hits, tally.num_truths, rules, nullptr, run, arrays);
+    build_curves(finished.hits, tally.num_truths, rules, run, arrays);
     finished.averages = average_curves(numbers, rules, wanted, run);
     return finished;
 }

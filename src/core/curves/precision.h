@@ -71,36 +71,21 @@ inline double trapezoid(uint32_t num_true, double num_counted, double num_truths
     return (precision + last) * gain / 2;
 }
 
-// Adds the area under the envelope of the precisions at some true positives, which become that envelope. `sum` has the
-// area before them; as in py-faster-rcnn, it is a sum of NumPy's over the steps of recall, the last of which leads to recall 1.
-inline void add_area_under_envelope(std::vector<double>& precision, int64_t num_truths, PairwiseSum& sum) {
+// The area under the envelope of the precisions at all true positives, which become that envelope. As in py-faster-rcnn, it is NumPy's
+// sum over the steps of recall, the last of which leads to recall 1, where precision is 0 beyond the last true positive.
+inline double area_under_envelope(std::vector<double>& precision, int64_t num_truths) {
     raise_to_envelope(precision.data(), precision.size(), 1);
     const double truths = static_cast<double>(num_truths);
-    const size_t num_before = sum.position();
-    double reached = static_cast<double>(num_before) / truths;
+    const bool has_last_step = precision.size() != static_cast<size_t>(num_truths);
+    PairwiseSum sum(precision.size() + has_last_step);
+    double reached = 0;
     for (size_t i = 0; i < precision.size(); ++i) {
-        const double recall = static_cast<double>(num_before + i + 1) / truths;
+        const double recall = static_cast<double>(i + 1) / truths;
         sum.add(precision[i] * (recall - reached));
         reached = recall;
     }
-}
-
-// Steps of recall up to 1, where precision is 0 beyond the last true positive.
-inline size_t num_steps(size_t num_true, int64_t num_truths) {
-    return num_true + (num_true != static_cast<size_t>(num_truths));
-}
-
-// The sum once all true positives are in it.
-inline double area_of(PairwiseSum sum, size_t num_true, int64_t num_truths) {
-    if (num_steps(num_true, num_truths) > num_true) sum.add(0);
+    if (has_last_step) sum.add(0);
     return sum.total();
-}
-
-// The area under the envelope of the precisions at all true positives, which become that envelope.
-inline double area_under_envelope(std::vector<double>& precision, int64_t num_truths) {
-    PairwiseSum sum(num_steps(precision.size(), num_truths));
-    add_area_under_envelope(precision, num_truths, sum);
-    return area_of(sum, precision.size(), num_truths);
 }
 
 // Facts about a curve, beside its precisions, that the interpolated envelope needs.

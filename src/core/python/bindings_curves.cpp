@@ -1,12 +1,10 @@
 // Python bindings of curves and their means.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
-#include <nanobind/stl/array.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
-#include <array>
 #include <numeric>
 #include <optional>
 #include <stdexcept>
@@ -181,35 +179,9 @@ FinishedObject finish_tallies(const std::vector<TallyObject>& tallies, const Rul
     return FinishedObject(std::move(finished), whole.classes, std::move(num_truths), rules);
 }
 
-// A CurveStart from Python arrays; the counts are copied, so that no other thread can change them after validation.
-struct StartArrays {
-    std::vector<int64_t> num_true, num_counted, total_true;
-    Input sum, beyond;
-    Buffer<double> sum_after;
-
-    StartArrays(const std::array<Input, 5>& start, size_t num_curves)
-        : num_true(copy_of<int64_t>(start[0], num_curves, "start: num_true")),
-          num_counted(copy_of<int64_t>(start[1], num_curves, "start: num_counted")),
-          total_true(copy_of<int64_t>(start[2], num_curves, "start: total_true")), sum(start[3]), beyond(start[4]),
-          sum_after(num_curves * kSumState) {
-        for (size_t i = 0; i < num_curves; ++i) {
-            const bool is_valid = 0 <= num_true[i] && num_true[i] <= num_counted[i] && num_true[i] <= total_true[i];
-            if (!is_valid || total_true[i] >= INT32_MAX) throw std::invalid_argument("start: counts out of range");
-        }
-        std::copy_n(typed<double>(sum, num_curves * kSumState, "start: sum"), sum_after.size(), sum_after.data());
-        typed<double>(beyond, num_curves, "start: beyond");
-    }
-
-    CurveStart get() {
-        return {num_true.data(),       num_counted.data(),       total_true.data(),
-                elements<double>(sum), elements<double>(beyond), sum_after.data()};
-    }
-};
-
 // Python class of curves.
 struct CurvesObject {
     nb::object precision, scores, recall, average_precision, num_true, num_false;
-    nb::object sum_after;  // state of the sums over true positives; None without a start
 };
 
 // Buffers of the curves of all limits while they are built.
@@ -238,18 +210,15 @@ struct CurveBuffers {
                 to_numpy(std::move(recall), {T, K, A, M}),
                 to_numpy(std::move(average_precision), {T, K, A, M}),
                 to_numpy(std::move(num_true), {T, K, A, M}),
-                to_numpy(std::move(num_false), {T, K, A, M}),
-                nb::none()};
+                to_numpy(std::move(num_false), {T, K, A, M})};
     }
 };
 
 CurvesObject build_all_curves(const TallyObject& tally, const Rules& rules, size_t num_threads,
-                              const std::optional<Input>& num_truths, const std::optional<std::array<Input, 5>>& start) {
+                              const std::optional<Input>& num_truths) {
     if (rules.recall_points.empty()) throw std::invalid_argument("rules: no recall points");
     const Tallies whole({tally});
     CurveBuffers buffers(rules, whole.classes.size());
-    std::optional<StartArrays> begin;
-    if (start) begin.emplace(*start, buffers.num_curves());
     with_tally(whole.arrays, rules, [&](auto score, auto state) {
         using Parts = TallyParts<decltype(score), decltype(state)>;
         const std::vector<int64_t> truths = num_truths ? copy_of<int64_t>(*num_truths, buffers.K * buffers.A, "num_truths")
@@ -257,15 +226,10 @@ CurvesObject build_all_curves(const TallyObject& tally, const Rules& rules, size
         check_truths(truths);
         run_without_lock(whole.size, num_threads, [&](const Run& run) {
             const Parts parts(whole, truths.data(), rules, run);
-            const CurveStart from = begin ? begin->get() : CurveStart{};
-            build_curves(order_hits(parts.columns, rules, run), truths.data(), rules, begin ? &from : nullptr, run, buffers.arrays());
+            build_curves(order_hits(parts.columns, rules, run), truths.data(), rules, run, buffers.arrays());
         });
     });
-    CurvesObject built = buffers.release();
-    if (begin) {
-        built.sum_after = to_numpy(std::move(begin->sum_after), {buffers.T, buffers.K, buffers.A, buffers.M, kSumState});
-    }
-    return built;
+    return buffers.release();
 }
 
 // Columns of a table of classes as lists, in the first area range and the last limit: labels, AP, AR, numbers of truths and detections;
@@ -293,7 +257,7 @@ CurvesObject build_finished_curves(const FinishedObject& finished, size_t num_th
     const std::vector<int64_t>& num_detections = finished.hits.num_detections;
     const auto size = static_cast<size_t>(std::accumulate(num_detections.begin(), num_detections.end(), int64_t{0}));
     run_without_lock(size, num_threads, [&](const Run& run) {
-        build_curves(finished.hits, finished.truths.data(), finished.rules, nullptr, run, buffers.arrays());
+        build_curves(finished.hits, finished.truths.data(), finished.rules, run, buffers.arrays());
     });
     return buffers.release();
 }
@@ -314,19 +278,6 @@ Averages average_arrays(const Input& precision, const Input& recall, const Input
         curves.precision.push_back({sampled + cell, R, K, R * K * num_cells, K * num_cells, num_cells});
     }
     return average_curves(curves, rules, {measures_of(measures, ascending(classes, "classes")), is_weighted}, Run{});
-}
-
-// AP as the mean over recall points of precisions in pycocotools' layout. Shape (T, K, A, M).
-nb::object average_points(const Input& precision, const Rules& rules) {
-    const size_t num_axes = 5, T = rules.num_thresholds(), R = rules.recall_points.size();
-    if (precision.ndim() != num_axes || precision.shape(0) != T || precision.shape(1) != R || !is_sampled(rules.ap)) {
-        throw std::invalid_argument("precision: expected thresholds, recall points, classes, areas and limits");
-    }
-    const size_t K = precision.shape(2), A = precision.shape(3), M = precision.shape(4), width = K * A * M;
-    const double* sampled = typed<double>(precision, T * R * width, "precision");
-    Buffer<double> ap(T * width);
-    for (size_t t = 0; t < T; ++t) mean_over_points(sampled + t * R * width, R, width, rules.ap, ap.data() + t * width);
-    return to_numpy(std::move(ap), {T, K, A, M});
 }
 
 // Mean of the defined values in one area range and limit, over these thresholds and over the axes between thresholds and area ranges.
@@ -384,17 +335,13 @@ void bind_curves(nb::module_& module) {
         .def_ro("recall", &CurvesObject::recall)
         .def_ro("average_precision", &CurvesObject::average_precision)
         .def_ro("num_true", &CurvesObject::num_true)
-        .def_ro("num_false", &CurvesObject::num_false)
-        .def_ro("sum_after", &CurvesObject::sum_after);
-    module.attr("SUM_STATE") = kSumState;
+        .def_ro("num_false", &CurvesObject::num_false);
     module.def("are_in_order", &are_in_order, "parts"_a);
     module.def("count_truths", &count_truths_of, "label"_a, "state"_a, "classes"_a, "num_areas"_a);
     module.def("finish", &finish_tallies, "tallies"_a, "rules"_a, "wanted"_a, "num_threads"_a);
-    module.def("build_curves", &build_all_curves, "tally"_a, "rules"_a, "num_threads"_a, "num_truths"_a.none() = nb::none(),
-               "start"_a.none() = nb::none());
+    module.def("build_curves", &build_all_curves, "tally"_a, "rules"_a, "num_threads"_a, "num_truths"_a.none() = nb::none());
     module.def("average_curves", &average_arrays, "precision"_a, "recall"_a, "average_precision"_a, "num_truths"_a,
                "classes"_a, "rules"_a, "measures"_a, "is_weighted"_a);
-    module.def("average_points", &average_points, "precision"_a, "rules"_a);
     module.def("mean_samples", &mean_samples, "values"_a, "thresholds"_a, "area"_a, "limit"_a);
 }
 
