@@ -309,13 +309,16 @@ def select_federated(truths: LVIS, results: LVISResults, p: LVISParams) -> Evalu
     params = coco_params(p)
     index = ImageClassIndex(params, compared=get_lazy(truths))
     lists = _lists(index, truths)
-    rows = rows_under(params, select_detections(index, results), select_truths(index, truths))
+    sides = select_detections(index, results), select_truths(index, truths)
+    rows = rows_under(params, *sides)
     if rows is None:
-        raise InputError(
-            describe_invalid(truths, results, params)
-            or "masks of annotations and of results have runs of no pixels, where `lvis` stops comparing them; encode "
-            "them again, as `boxscore.dropin.mask.encode` does"
-        )
+        fallback = "annotations must have numbers as ids"
+        if None not in sides:
+            fallback = (
+                "masks of annotations and of results have runs of no pixels, where `lvis` stops comparing them; encode "
+                "them again, as `boxscore.dropin.mask.encode` does"
+            )
+        raise InputError(describe_invalid(truths, results, params) or fallback)
     rules = {**rows.rules, "ignored": "difficult", "limits_per": "image", "limits": (None,)}
     return replace(rows, rules=rules).with_coverage(negative=lists[0], not_exhaustive=lists[1])
 

@@ -10,8 +10,7 @@ import boxscore._compiled as _compiled
 from boxscore._support.exceptions import InputError
 from boxscore.data.geometry.keypoints import Keypoints
 from boxscore.protocol.protocol import KeypointRules
-from boxscore.protocol.table import BOX_SHARE
-from boxscore.protocol.table import protocol_of
+from boxscore.protocol.table import BOX_SHARE, protocol_of
 
 Dict = dict[str, Any]
 Floats = NDArray[np.float64]
