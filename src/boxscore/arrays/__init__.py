@@ -131,6 +131,11 @@ def to_numpy(array: Array) -> np.ndarray[Any, Any]:
     return array if type(array) is np.ndarray else _library_of(array).to_numpy(array)
 
 
+def start_copy(array: Array) -> Callable[[], np.ndarray[Any, Any]]:
+    """Start to copy an array to host memory, without waiting. The returned function waits, and returns the copy."""
+    return _library_of(array).start_copy(array)
+
+
 def compact(array: np.ndarray[Any, Any], dtype: Any = None) -> np.ndarray[Any, Any]:
     """The array as compiled code reads it: contiguous, aligned, in native byte order; copied only if necessary."""
     dtype = np.dtype(array.dtype if dtype is None else dtype)

@@ -67,6 +67,10 @@ class NumPy:
         """Whether this process can read the array without a copy from a device."""
         return True
 
+    def start_copy(self, array: Array) -> Callable[[], np.ndarray[Any, Any]]:
+        """Start to copy the array to host memory. The returned function waits for the copy."""
+        return lambda: self.to_numpy(array)
+
     def contiguous(self, array: Array) -> Array:
         """The array in row-major order, if the library has other layouts."""
         return np.ascontiguousarray(array)
@@ -134,6 +138,25 @@ class PyTorch(NumPy):
     def is_in_host_memory(self, array: Array) -> bool:
         return bool(array.device.type == "cpu")
 
+    def start_copy(self, array: Array) -> Callable[[], np.ndarray[Any, Any]]:
+        torch, array = self.module, array.detach()
+        if array.is_cpu:
+            return lambda: self.to_numpy(array)
+        # Only copies to pinned memory run beside the host. The copy comes after all work on the array that is in the
+        # stream already, and before all that follows, so the array may be overwritten at once.
+        host = torch.empty(array.shape, dtype=array.dtype, pin_memory=torch.cuda.is_available())
+        host.copy_(array, non_blocking=True)
+        event = torch.Event(array.device) if torch.accelerator.is_available() else None
+        if event is not None:
+            event.record()
+
+        def wait() -> np.ndarray[Any, Any]:
+            if event is not None:
+                event.synchronize()
+            return self.to_numpy(host)
+
+        return wait
+
     def contiguous(self, array: Array) -> Array:
         return array.contiguous()
 
@@ -183,6 +206,10 @@ class Jax(NumPy):
     def is_in_host_memory(self, array: Array) -> bool:
         return all(device.platform == "cpu" for device in array.devices())
 
+    def start_copy(self, array: Array) -> Callable[[], np.ndarray[Any, Any]]:
+        array.copy_to_host_async()
+        return lambda: self.to_numpy(array)
+
     def contiguous(self, array: Array) -> Array:
         return array
 
@@ -212,6 +239,11 @@ class TensorFlow(NumPy):
 
     def is_in_host_memory(self, array: Array) -> bool:
         return "CPU" in array.device
+
+    def start_copy(self, array: Array) -> Callable[[], np.ndarray[Any, Any]]:
+        with self.module.device("CPU:0"):
+            host = self.module.identity(array)
+        return lambda: self.to_numpy(host)
 
     def contiguous(self, array: Array) -> Array:
         return array
