@@ -163,7 +163,7 @@ def _load(tool: str, folder: Path) -> Any:
         columns = {name: kept[name] for name in kept.files}
     sides: dict[str, dict[str, Any]] = {"detection": {}, "truth": {}}
     for name, column in columns.items():
-        side, key = name.split("_")
+        side, key = name.split("_", 1)
         sides[side] |= {"boxes" if key == "obb" else key: column}
     return sides["detection"], sides["truth"]
 
