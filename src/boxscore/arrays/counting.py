@@ -81,7 +81,7 @@ def _counts() -> Counts:
     return _active[-1] if _active else Counts()
 
 
-class CountingTensor(torch.Tensor):
+class CountingTensor(torch.Tensor):  # type: ignore[misc]
     """A tensor on the device. `held` has the values, in host memory."""
 
     held: torch.Tensor
@@ -101,10 +101,10 @@ class CountingTensor(torch.Tensor):
         made.held = held
         return made
 
-    device = property(lambda _: DEVICE)  # type: ignore[assignment]
-    is_cpu = property(lambda _: False)  # type: ignore[assignment]
-    is_cuda = property(lambda _: True)  # type: ignore[assignment]
-    is_meta = property(lambda _: False)  # type: ignore[assignment]
+    device = property(lambda _: DEVICE)
+    is_cpu = property(lambda _: False)
+    is_cuda = property(lambda _: True)
+    is_meta = property(lambda _: False)
 
     def __repr__(self, *, tensor_contents: Any = None) -> str:
         return f"CountingTensor(shape={tuple(self.shape)}, dtype={self.dtype})"
@@ -200,7 +200,7 @@ def _has_flags_as_index(name: str, args: Sequence[Any]) -> bool:
     return any(index is not None and index.dtype in (torch.bool, torch.uint8) for index in args[1])
 
 
-class _Factories(TorchFunctionMode):
+class _Factories(TorchFunctionMode):  # type: ignore[misc]
     """Make tensors that are asked for on the device, which PyTorch itself can't without an accelerator."""
 
     def __torch_function__(
@@ -243,5 +243,5 @@ def _to_device(tensor: torch.Tensor, options: Sequence[Any], counts: Counts) -> 
 
 def _is_device(value: Any) -> bool:
     if isinstance(value, str):
-        return value.split(":")[0] == DEVICE.type
-    return isinstance(value, torch.device) and value.type == DEVICE.type
+        return bool(value.split(":")[0] == DEVICE.type)
+    return isinstance(value, torch.device) and bool(value.type == DEVICE.type)
