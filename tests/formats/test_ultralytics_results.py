@@ -1,6 +1,7 @@
 """Ultralytics' `Results` as detections, and the class ids of its predictions.json."""
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -198,26 +199,58 @@ def test_other_results_keep_their_ids(tmp_path: Path) -> None:
         assert boxscore.read_detections(path, truths, map_classes=mapping).labels.tolist() == [label]
 
 
-def test_an_oriented_box_that_is_invalid_is_named(tmp_path: Path) -> None:
-    """By its index in the file."""
-    path = tmp_path / "predictions.json"
-    row = {**ROW, "rbox": [5, 5, 4, 2, 0.1], "poly": [1, 1, 9, 1, 9, 9, 1, 9]}
-    truths = Truths(
+ORIENTED_ROW = {**ROW, "rbox": [5, 5, 4, 2, 0.1], "poly": [1, 1, 9, 1, 9, 9, 1, 9]}
+"""A result as Ultralytics writes it for oriented boxes."""
+
+
+def oriented_truths() -> Truths:
+    """One oriented box in image a."""
+    return Truths(
         image_ids=[0], labels=[0], boxes=[[5, 5, 4, 2, 0]], box_format="cxcywha:radians", image_names={0: "a"}
     )
-    for changes in (
-        {"poly": [1, 2]},
-        {"poly": [10**400] * 8},
-        {"score": 10**400},
-        {"category_id": 1e999},
-        {"category_id": 10**30},
-        {"image_id": 10**30},
-        {"image_id": [7]},
-    ):
-        path.write_text(json.dumps([row, {**row, **changes}]))
-        rule = r"result 1 must have `image_id`, `category_id`, `score` and `poly`, as Ultra"
-        with pytest.raises(InputError, match=rule):
-            boxscore.read_detections(path, truths, iou_type="obb")
+
+
+INVALID = [
+    ({"poly": [1, 2]}, r"result 1: `poly` must be 8 numbers; got \[1, 2\]"),
+    ({"poly": [10**400] * 8}, r"result 1: `poly` must be 8 numbers; got \[1000"),
+    ({"poly": ["1", 1, 9, 1, 9, 9, 1, 9]}, r"result 1: `poly` must be 8 numbers; got \['1', 1"),
+    ({"poly": [True, 1, 9, 1, 9, 9, 1, 9]}, r"result 1: `poly` must be 8 numbers; got \[True, 1"),
+    ({"poly": [math.nan, 1, 9, 1, 9, 9, 1, 9]}, r"result 1: `poly` must have 8 finite numbers; got \[nan"),
+    ({"score": 10**400}, r"result 1: `score` must be a number; got 1000"),
+    ({"score": "0.5"}, r"result 1: `score` must be a number; got '0.5'"),
+    ({"score": True}, r"result 1: `score` must be a number; got True"),
+    ({"score": math.nan}, r"result 1: `score` must be finite; got nan"),
+    ({"category_id": 1e999}, r"result 1: `category_id` must be an integer; got inf"),
+    ({"category_id": 1.5}, r"result 1: `category_id` must be an integer; got 1.5"),
+    ({"category_id": True}, r"result 1: `category_id` must be an integer; got True"),
+    ({"category_id": 10**30}, r"result 1: `category_id` must be an integer; got 1000"),
+    ({"image_id": 10**30}, r"result 1: `image_id` must be an integer, or the stem of a file name; got 1000"),
+    ({"image_id": [7]}, r"result 1: `image_id` must be an integer, or the stem of a file name; got \[7\]"),
+]
+"""Changes of a result of oriented boxes, and the error."""
+
+
+@pytest.mark.parametrize(("changes", "rule"), INVALID)
+def test_an_oriented_box_that_is_invalid_is_named(tmp_path: Path, changes: dict[str, Any], rule: str) -> None:
+    """By its index in the file, and by the value that is wrong."""
+    path, truths = tmp_path / "predictions.json", oriented_truths()
+    path.write_text(json.dumps([ORIENTED_ROW, {**ORIENTED_ROW, **changes}]))
+    with pytest.raises(InputError, match=rule):
+        boxscore.read_detections(path, truths, iou_type="obb")
+
+
+@pytest.mark.parametrize("more", [5, {"image_id": 1}])
+def test_a_result_that_is_no_oriented_box_is_named(tmp_path: Path, more: Any) -> None:
+    """With the values that it must have."""
+    path = tmp_path / "predictions.json"
+    path.write_text(json.dumps([ORIENTED_ROW, more]))
+    with pytest.raises(InputError, match=r"result 1 must have `image_id`, `category_id`, `score` and `poly`, as Ultra"):
+        boxscore.read_detections(path, oriented_truths(), iou_type="obb")
+
+
+def test_a_file_of_oriented_boxes_that_is_not_json_is_named(tmp_path: Path) -> None:
+    """Nested too deeply for Python's parser."""
+    path, row, truths = tmp_path / "predictions.json", ORIENTED_ROW, oriented_truths()
     path.write_text(json.dumps([row])[:-1] + ", " + "[" * 100_000)
     with pytest.raises(InputError, match=r"predictions.json: not JSON: maximum recursion depth exceeded"):
         boxscore.read_detections(path, truths, iou_type="obb")

@@ -143,6 +143,11 @@ def parse_json(content: str | bytes, location: str, **options: Any) -> Any:
         raise InputError(f"{location}: not JSON: {error}") from None
 
 
+def is_json_number(value: Any) -> bool:
+    """Whether a parsed value is a number, and not too large for a float."""
+    return type(value) is float or (type(value) is int and value.bit_length() < 1000)
+
+
 def read_file(path: str, *, is_head: bool = False) -> bytes:
     """Read all bytes of a regular file, or with `is_head` the first `HEAD_SIZE`."""
     try:

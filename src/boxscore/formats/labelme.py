@@ -19,11 +19,12 @@ from boxscore.data.dataset import Truths
 from boxscore.data.geometry import Geometry
 from boxscore.data.geometry.masks import Masks
 from boxscore.formats.archives import refuse_bomb
-from boxscore.formats.files import Output, Source, parse_json
+from boxscore.formats.files import Output, Source, is_json_number, parse_json
 from boxscore.formats.image_sizes import open_header
 from boxscore.formats.pixel_masks import Crop, with_masks
 from boxscore.formats.polygon_writers import bounds_of, boxes_lost, polygons_of, shapes_lost, with_enough_points
 from boxscore.formats.records import Floats, Options, Records, RowBuilder, warn_of_shapes_left_out
+from boxscore.formats.tables import shown
 from boxscore.formats.writers import Host, Loss, named_classes, rounding_of_corners
 
 NUM_CORNERS = 64
@@ -126,7 +127,7 @@ def _objects(shapes: Sequence[Any], location: str, *, has_masks: bool) -> list[_
     for row, shape in enumerate(shapes):
         where = f"{location}: shape {row}"
         if not isinstance(shape, dict) or not isinstance(shape.get("label"), str):
-            raise InputError(f"{where} must have a label, a text; got {_short(shape)}")
+            raise InputError(f"{where} must have a label, a text; got {shown(shape)}")
         if _kind(shape) not in _KINDS:
             continue
         pairs = _pairs(shape, where)
@@ -143,7 +144,7 @@ def _objects(shapes: Sequence[Any], location: str, *, has_masks: bool) -> list[_
             else:
                 own.parts.append(_polygon(_kind(shape), pairs))
             if group is not None and type(group) not in (int, str):
-                raise InputError(f"{where}: `group_id` must be an integer or null; got {_short(group)}")
+                raise InputError(f"{where}: `group_id` must be an integer or null; got {shown(group)}")
         first = own if not has_masks or group is None else of_group.setdefault((own.label, group), own)
         if first is own:
             objects.append(own)
@@ -170,13 +171,10 @@ def _pairs(shape: dict[str, Any], location: str) -> Floats:
     """The points of a shape. Shape (P, 2)."""
     points = shape.get("points")
     pairs = points if isinstance(points, list) else []
-    is_valid = all(isinstance(p, list) and len(p) == 2 and all(type(x) in (int, float) for x in p) for p in pairs)
+    is_valid = all(isinstance(p, list) and len(p) == 2 and all(map(is_json_number, p)) for p in pairs)
     if len(pairs) < 2 or not is_valid:
-        raise InputError(f"{location}: `points` must be at least 2 pairs of numbers; got {_short(points)}")
-    try:
-        return np.array([[float(x), float(y)] for x, y in pairs])
-    except OverflowError:
-        raise InputError(f"{location}: `points` has a number that is too large") from None
+        raise InputError(f"{location}: `points` must be at least 2 pairs of numbers; got {shown(points)}")
+    return np.array([[float(x), float(y)] for x, y in pairs])
 
 
 def _bounds(kind: str, pairs: Floats) -> Sequence[float]:
@@ -207,7 +205,7 @@ def _crop(shape: dict[str, Any], pairs: Floats, location: str) -> Crop:
     """Read the pixels of a mask, which is a PNG of the size of its box."""
     text = shape.get("mask")
     if not isinstance(text, str):
-        raise InputError(f"{location}: `mask` must be a PNG image in base64; got {_short(text)}")
+        raise InputError(f"{location}: `mask` must be a PNG image in base64; got {shown(text)}")
     try:
         content = base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError) as error:
@@ -216,9 +214,9 @@ def _crop(shape: dict[str, Any], pairs: Floats, location: str) -> Crop:
     left, top, right, bottom = _bounds("mask", pairs)
     wanted = (bottom - top, right - left)
     if pixels.shape != wanted or not left.is_integer() or not top.is_integer():
-        shown = " x ".join(f"{side:g}" for side in wanted[::-1])
+        size = " x ".join(f"{side:g}" for side in wanted[::-1])
         got = f"{pixels.shape[1]} x {pixels.shape[0]}"
-        raise InputError(f"{location}: `mask` must have the {shown} pixels of the box in `points`; got {got}")
+        raise InputError(f"{location}: `mask` must have the {size} pixels of the box in `points`; got {got}")
     return Crop(int(left), int(top), pixels)
 
 
@@ -233,11 +231,6 @@ def _pixels_on(content: bytes, location: str) -> NDArray[np.bool_]:
         return np.asarray(image) > 0
     except Exception as error:  # damaged files raise errors of many types
         raise InputError(f"{location}: not a whole PNG image: {error}") from None
-
-
-def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:59]}…"
 
 
 def write_truths(truths: Truths) -> tuple[Output, list[Loss]]:

@@ -8,7 +8,7 @@ import numpy as np
 
 from boxscore._support.exceptions import InputError
 from boxscore.data.dataset import Detections, Truths
-from boxscore.formats.files import Output, Source, parse_json
+from boxscore.formats.files import Output, Source, is_json_number, parse_json
 from boxscore.formats.records import Named, Options, Records, RowBuilder
 from boxscore.formats.selection import some
 from boxscore.formats.tables import shown
@@ -150,7 +150,7 @@ def _size(value: Mapping[str, Any], location: str) -> tuple[int, int] | None:
 
 def _box(row: Mapping[str, Any], key: str, place: str) -> list[float]:
     box = row.get(key)
-    if not isinstance(box, list) or len(box) != 4 or not all(_is_number(side) for side in box):
+    if not isinstance(box, list) or len(box) != 4 or not all(is_json_number(side) for side in box):
         got = "nothing" if key not in row else shown(box)
         raise InputError(f"{place}: `{key}` must have 4 numbers, left, top, width, height; got {got}")
     return box
@@ -158,14 +158,10 @@ def _box(row: Mapping[str, Any], key: str, place: str) -> list[float]:
 
 def _number(row: Mapping[str, Any], key: str, place: str) -> float:
     value: Any = row.get(key)
-    if not _is_number(value):
+    if not is_json_number(value):
         got = "nothing" if key not in row else shown(value)
         raise InputError(f"{place}: `{key}` must be a number; got {got}")
     return float(value)
-
-
-def _is_number(value: Any) -> bool:
-    return type(value) is float or (type(value) is int and value.bit_length() < 1000)
 
 
 def _is_ignored(row: Mapping[str, Any], place: str) -> bool:
@@ -173,7 +169,7 @@ def _is_ignored(row: Mapping[str, Any], place: str) -> bool:
     if extra is not None and not isinstance(extra, dict):
         raise InputError(f"{place}: `extra` must be an object; got {shown(extra)}")
     ignore = (extra or {}).get("ignore", 0)
-    if not _is_number(ignore) and not isinstance(ignore, bool):
+    if not is_json_number(ignore) and not isinstance(ignore, bool):
         raise InputError(f"{place}: `ignore` in `extra` must be 0 or 1; got {shown(ignore)}")
     return bool(row.get("tag") != PERSON or ignore != 0)
 

@@ -15,9 +15,10 @@ import numpy as np
 from boxscore._support.exceptions import InputError
 from boxscore.data.geometry.box_formats import BoxFormat, row_size
 from boxscore.data.geometry.oriented_boxes import OrientedRows
-from boxscore.formats.files import Source, parse_json
+from boxscore.formats.files import Source, is_json_number, parse_json
 from boxscore.formats.records import Named, Records
 from boxscore.formats.selection import Rule, some
+from boxscore.formats.tables import shown
 
 _FIRST_ROW = re.compile(rb'\s*\[\s*\{\s*"image_id"\s*:\s*(?:"(?:[^"\\]|\\.)*"|\d+)\s*,\s*"file_name"\s*:')
 """The beginning of the file; no other tool is known to write `file_name` there."""
@@ -69,17 +70,7 @@ def read_oriented(source: Source, box_format: BoxFormat | None) -> Records:
     """Read the oriented boxes of the file: corners, or centres, sizes and angles if `box_format` says so."""
     rows = parse_json(source.text(), str(source))
     key = next((key for key, each in _KEYS.items() if each == box_format), "poly")
-    columns: list[tuple[Any, int, float, list[float]]] = []
-    for index, row in enumerate(rows):
-        try:
-            box = [float(number) for number in row[key]]
-            image, label = row["image_id"], int(row["category_id"])
-            if len(box) != row_size(_KEYS[key]) or not all(_is_id(each) for each in (image, label)):
-                raise ValueError
-            columns.append((image, label, float(row["score"]), box))
-        except (LookupError, TypeError, ValueError, OverflowError):
-            rule = f"must have `image_id`, `category_id`, `score` and `{key}`"
-            raise InputError(f"{source}: result {index} {rule}, as Ultralytics writes oriented boxes") from None
+    columns = [_row_of(row, key, f"{source}: result {index}") for index, row in enumerate(rows)]
     images, labels, scores, boxes = zip(*columns, strict=True)
     return Records(
         image=_images(images),
@@ -93,9 +84,28 @@ def read_oriented(source: Source, box_format: BoxFormat | None) -> Records:
     )
 
 
+def _row_of(row: Any, key: str, place: str) -> tuple[Any, int, float, list[float]]:
+    """Image, class, score and box of a result."""
+    if not isinstance(row, dict) or not {"image_id", "category_id", "score", key} <= row.keys():
+        rule = f"must have `image_id`, `category_id`, `score` and `{key}`"
+        raise InputError(f"{place} {rule}, as Ultralytics writes oriented boxes")
+    image, label, score, box = row["image_id"], row["category_id"], row["score"], row[key]
+    num = row_size(_KEYS[key])
+    rules = (
+        ("image_id", isinstance(image, str) or _is_id(image), "an integer, or the stem of a file name"),
+        ("category_id", _is_id(label), "an integer"),
+        ("score", is_json_number(score), "a number"),
+        (key, isinstance(box, list) and len(box) == num and all(map(is_json_number, box)), f"{num} numbers"),
+    )
+    for name, is_valid, rule in rules:
+        if not is_valid:
+            raise InputError(f"{place}: `{name}` must be {rule}; got {shown(row[name])}")
+    return image, label, float(score), [float(number) for number in box]
+
+
 def _is_id(value: Any) -> bool:
-    """Whether a value is the stem of a file name, or a number that fits in 63 bits."""
-    return isinstance(value, str) or (type(value) is int and value.bit_length() < 64)
+    """Whether a value is an integer that fits in 63 bits."""
+    return type(value) is int and value.bit_length() < 64
 
 
 def _images(values: Sequence[Any]) -> Any:

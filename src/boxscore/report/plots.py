@@ -156,7 +156,7 @@ def _add_legend(axes: "Axes", families: Sequence[str], **position: Any) -> None:
 
 
 def plot_pr(result: "Result", *, iou: float | None = None, classes: Sequence[str] | None = None) -> "Figure":
-    """Plot precision over recall: the mean over classes at each IoU threshold.
+    """Plot precision over recall: the mean over classes at each threshold.
 
     With `classes`, one line per class at `iou`; with only `iou`, one line per class and one for their mean.
     """
@@ -175,7 +175,7 @@ def plot_pr(result: "Result", *, iou: float | None = None, classes: Sequence[str
 
 
 def draw_models(results: Mapping[str, "Result"], *, iou: float | None = None) -> "dict[str, Figure]":
-    """Draw two charts of several models: precision over recall at one IoU threshold, and AP by IoU threshold.
+    """Draw two charts of several models: precision over recall at one threshold, and AP by threshold.
 
     `iou`: one of the protocol's thresholds; default: 0.5, or the first if it has no 0.5.
     """
@@ -264,7 +264,7 @@ def _possible_charts(result: "Result") -> list[str]:
 
 @_drawn
 def draw_ap_of_models(per_threshold: Mapping[str, Mapping[float, float]], similarity: str) -> "Figure":
-    """Draw AP at each IoU threshold, one line per model."""
+    """Draw AP at each threshold, one line per model."""
     labels, families, longest = fit_labels(list(per_threshold), _MAX_LABEL)
     figure, axes = _figure(_WIDTH + _PER_COLUMN * (longest + 6), _WIDTH * 0.8)
     for i, values in enumerate(per_threshold.values()):
@@ -279,7 +279,7 @@ def draw_ap_of_models(per_threshold: Mapping[str, Mapping[float, float]], simila
 
 @_drawn
 def draw_ap_by_iou(per_threshold: Mapping[float, float], similarity: str) -> "Figure":
-    """Draw AP at each IoU threshold, and the mean."""
+    """Draw AP at each threshold, and the mean."""
     figure, axes = _figure()
     thresholds, values = list(per_threshold), list(per_threshold.values())
     axes.plot(thresholds, values, color=_BLUE, marker="o", markersize=3)
