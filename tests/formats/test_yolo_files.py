@@ -17,7 +17,7 @@ from boxscore import InputError, Truths
 from boxscore.cli import main, sample
 from boxscore.data.geometry.boxes import to_xywh
 from boxscore.formats.class_names import names_of, read_yaml
-from boxscore.formats.yolo_lines import LabelLines
+from boxscore.formats.yolo import LabelLines
 from tests.support.shared import shared_data
 from tests.support.small_files import PNG, coco_truths, refused, rows_of, write
 

@@ -5,7 +5,14 @@ from typing import NamedTuple
 
 from boxscore._support import text
 from boxscore.protocol.protocol import Protocol
-from boxscore.protocol.words import FieldChange, range_in_words, sentence_of, thresholds_in_words, value_in_words
+from boxscore.protocol.words import (
+    RULES,
+    FieldChange,
+    range_in_words,
+    sentence_of,
+    thresholds_in_words,
+    value_in_words,
+)
 
 TRUE, FALSE, IGNORED, LEFT_OUT = "true positive", "false positive", "ignored", "left out"
 """The verdicts in words. Left out: beyond the limits, below the lowest score, of a class that was not verified in the
@@ -165,9 +172,7 @@ def _epsilon(change: RuleChange) -> str:
 
 _REASONS: Mapping[str, Callable[[RuleChange], str]] = {
     "iou_type": _shapes,
-    "dilation_ratio": _scale,
-    "sigmas": _scale,
-    "keypoints": _scale,
+    **{field: _scale for field, rule in RULES.items() if rule.only_for is not None},
     "min_score": _min_score,
     "thresholds": _thresholds,
     "areas": _areas,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from boxscore._support import text
 
 if TYPE_CHECKING:
-    from boxscore.protocol.protocol import KeypointRules, Protocol
+    from boxscore.protocol.protocol import IouType, KeypointRules, Protocol
 
 
 class Value(NamedTuple):
@@ -35,6 +35,8 @@ class Rule(NamedTuple):
     """Whether values are understood only behind the label."""
     absent: Any = ...
     """The value that means that the rule does not exist; the report then leaves it out."""
+    only_for: "IouType | None" = None
+    """The only similarity for which the rule matters."""
 
     @property
     def choices(self) -> Mapping[Any, Value]:
@@ -123,15 +125,15 @@ RULES: Mapping[str, Rule] = {
         },
         absent=False,
     ),
-    "dilation_ratio": Rule("geometry", "width of boundaries", _number, needs_label=True),
+    "dilation_ratio": Rule("geometry", "width of boundaries", _number, needs_label=True, only_for="boundary"),
     "sigmas": Rule(
         "geometry",
         "sigmas",
         lambda sigmas: f"{len(sigmas)} from {min(sigmas):g} to {max(sigmas):g}",
         needs_label=True,
-        absent=(),
+        only_for="keypoints",
     ),
-    "keypoints": Rule("geometry", "keypoint rules", _keypoint_rules, needs_label=True),
+    "keypoints": Rule("geometry", "keypoint rules", _keypoint_rules, needs_label=True, only_for="keypoints"),
     "min_score": Rule("score cut-off", "lowest score", _number, needs_label=True, absent=None),
     "thresholds": Rule("thresholds", "thresholds", thresholds_in_words, needs_label=True),
     "recall_at": Rule("thresholds", "recall at", thresholds_in_words, needs_label=True, absent=()),
@@ -408,8 +410,8 @@ def ideas_in_words(protocol: "Protocol") -> Iterator[tuple[str, list[str]]]:
 
 def _applies(protocol: "Protocol", field: str) -> bool:
     """Whether a protocol has a rule, and it may matter under the other rules."""
-    if field in ("dilation_ratio", "sigmas", "keypoints"):
-        return protocol.iou_type == ("boundary" if field == "dilation_ratio" else "keypoints")
+    if RULES[field].only_for is not None:
+        return protocol.iou_type == RULES[field].only_for
     if field == "recall_points":
         return protocol.uses_recall_points
     return bool(getattr(protocol, field) != RULES[field].absent)
