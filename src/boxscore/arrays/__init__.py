@@ -211,6 +211,29 @@ def segment_sum(value_D: Array, segment_D: Array, num_segments: int) -> Array:
     return _library_of(value_D).segment_sum(value_D, segment_D, num_segments)
 
 
+def size_along(array: Array, axis: int) -> Any:
+    """The length of an axis; a scalar of TensorFlow if its graph doesn't know it yet."""
+    return _library_of(array).size_along(array, axis)
+
+
+def count_flags(flag_NDHW: Array) -> Array:
+    """The number of flags that are True in the last two axes, int32. Shape (N, D)."""
+    return _library_of(flag_NDHW).count_flags(flag_NDHW)
+
+
+def count_common(flag_NDHW: Array, other_NGHW: Array) -> Array:
+    """The number of flags that are True in both of each pair, int32. Shape (N, D, G). At most 2^24 flags each."""
+    return _library(flag_NDHW, other_NGHW).count_common(flag_NDHW, other_NGHW)
+
+
+def sum_of_steps(step: Callable[[Any], tuple[Array, ...]], num: Any, *, like: Array) -> tuple[Array, ...]:
+    """The sum of the arrays of `step(0)` to `step(num - 1)`, and of step 0 in any case.
+
+    Memory of a step is free for the next one, also in graphs of TensorFlow.
+    """
+    return _library_of(like).sum_of_steps(step, num)
+
+
 def cumulative_sum(value_D: Array) -> Array:
     """The running sum. Shape (D,)."""
     return _library_of(value_D).cumulative_sum(value_D)

@@ -101,6 +101,35 @@ class NumPy:
         """The sum of each segment. Shape (num_segments,)."""
         return np.bincount(segment_D, weights=value_D, minlength=num_segments)
 
+    def size_along(self, array: Array, axis: int) -> Any:
+        """The length of an axis; a scalar of the library if a graph doesn't know it yet."""
+        return array.shape[axis]
+
+    def count_flags(self, flag_NDHW: Array) -> Array:
+        """The number of flags that are True in the last two axes, int32. Shape (N, D)."""
+        xp = self.namespace()
+        return xp.sum(flag_NDHW, axis=(-2, -1), dtype=xp.int32)
+
+    def count_common(self, flag_NDHW: Array, other_NGHW: Array) -> Array:
+        """The number of flags that are True in both of each pair, int32. Shape (N, D, G). At most 2^24 flags each.
+
+        A product of zeros and ones: every partial sum is an integer of at most 2^24, which single precision holds
+        exactly, in any order of additions. Devices that round the factors to fewer bits round neither 0 nor 1.
+        """
+        xp = self.namespace()
+        num_images, num_rows, height, width = flag_NDHW.shape
+        left_NDP = xp.reshape(flag_NDHW, (num_images, num_rows, height * width))
+        right_NGP = xp.reshape(other_NGHW, (num_images, other_NGHW.shape[1], height * width))
+        left_NDP, right_NGP = xp.astype(left_NDP, xp.float32), xp.astype(right_NGP, xp.float32)
+        return xp.astype(xp.matmul(left_NDP, xp.matrix_transpose(right_NGP)), xp.int32)
+
+    def sum_of_steps(self, step: Callable[[Any], tuple[Array, ...]], num: Any) -> tuple[Array, ...]:
+        """The sum of the arrays of `step(0)` to `step(num - 1)`, and of step 0 in any case."""
+        total = step(0)
+        for index in range(1, num):
+            total = tuple(before + more for before, more in zip(total, step(index), strict=True))
+        return total
+
 
 class PyTorch(NumPy):
     """PyTorch, eager and inside `torch.compile`."""
@@ -185,6 +214,26 @@ class PyTorch(NumPy):
         start = self.module.zeros(num_segments, dtype=value_D.dtype, device=value_D.device)
         return start.scatter_add(0, segment_D, value_D)
 
+    def count_flags(self, flag_NDHW: Array) -> Array:
+        return flag_NDHW.sum((-2, -1), dtype=self.module.int32)
+
+    def count_common(self, flag_NDHW: Array, other_NGHW: Array) -> Array:
+        torch = self.module
+        height, width = flag_NDHW.shape[2:]
+        if flag_NDHW.device.type != "cuda" or not 0 < width <= 2048:
+            return super().count_common(flag_NDHW, other_NGHW)
+        # Half precision takes half the memory and holds integers up to 2^11 exactly. A batch of products, each over
+        # as many whole lines of pixels as have at most 2^11 flags, makes counts that it holds, whatever the GPU
+        # accumulates in; their sum is in integers.
+        lines = max(num for num in range(1, 2048 // width + 1) if height % num == 0)
+
+        def split(flag: Array) -> Array:
+            flag = flag.reshape(*flag.shape[:2], height // lines, lines * width).transpose(1, 2)
+            return flag.to(torch.float16, memory_format=torch.contiguous_format)
+
+        common_NSDG = torch.matmul(split(flag_NDHW), split(other_NGHW).transpose(-1, -2))
+        return common_NSDG.sum(1, dtype=torch.int32)
+
 
 class Jax(NumPy):
     """JAX; without x64 its widest float has 32 bits."""
@@ -225,6 +274,14 @@ class Jax(NumPy):
     def segment_sum(self, value_D: Array, segment_D: Array, num_segments: int) -> Array:
         return self.namespace().zeros(num_segments, value_D.dtype).at[segment_D].add(value_D)
 
+    def count_common(self, flag_NDHW: Array, other_NGHW: Array) -> Array:
+        if self.module.default_backend() == "cpu":
+            return super().count_common(flag_NDHW, other_NGHW)
+        # Accelerators multiply short factors and accumulate in single precision.
+        jnp = self.namespace()
+        short = flag_NDHW.astype(jnp.bfloat16), other_NGHW.astype(jnp.bfloat16)
+        return jnp.einsum("ndhw,nghw->ndg", *short, preferred_element_type=jnp.float32).astype(jnp.int32)
+
 
 class TensorFlow(NumPy):
     """TensorFlow, eager and inside `tf.function`. AutoGraph can't read match statements, so none of this has any."""
@@ -263,6 +320,34 @@ class TensorFlow(NumPy):
 
     def segment_sum(self, value_D: Array, segment_D: Array, num_segments: int) -> Array:
         return self.module.math.unsorted_segment_sum(value_D, segment_D, num_segments)
+
+    def size_along(self, array: Array, axis: int) -> Any:
+        known = array.shape[axis]
+        return self.module.shape(array)[axis] if known is None else known
+
+    def count_flags(self, flag_NDHW: Array) -> Array:
+        tf = self.module
+        return tf.reduce_sum(tf.cast(flag_NDHW, tf.int32), axis=[-2, -1])
+
+    def count_common(self, flag_NDHW: Array, other_NGHW: Array) -> Array:
+        tf = self.module
+
+        def flat(flag: Array) -> Array:
+            shape = tf.shape(flag)  # a graph may not know it yet
+            return tf.reshape(tf.cast(flag, tf.float32), [shape[0], shape[1], shape[2] * shape[3]])
+
+        return tf.cast(tf.matmul(flat(flag_NDHW), flat(other_NGHW), transpose_b=True), tf.int32)
+
+    def sum_of_steps(self, step: Callable[[Any], tuple[Array, ...]], num: Any) -> tuple[Array, ...]:
+        tf = self.module
+        if tf.executing_eagerly():
+            return super().sum_of_steps(step, num)
+
+        def add(index: Array, *total: Array) -> tuple[Array, ...]:
+            return index + 1, *(before + more for before, more in zip(total, step(index), strict=True))
+
+        _, *total = tf.while_loop(lambda i, *_: i < num, add, (tf.constant(1), *step(0)), parallel_iterations=1)
+        return tuple(total)
 
 
 LIBRARIES = (NumPy(), PyTorch(), Jax(), TensorFlow())
