@@ -19,7 +19,7 @@ from boxscore.data.geometry.box_formats import BoxFormat
 from boxscore.data.geometry.kinds import kind_of
 from boxscore.protocol.protocol import IOU_TYPES
 from boxscore.protocol.table import PROTOCOLS, protocol_of
-from boxscore.result.tally import Tally
+from boxscore.result.tally import CountedTruths, RankedRows, Tally
 from tests.support.memory_limits import plenty
 
 Dict = dict[str, Any]
@@ -268,15 +268,10 @@ def _by_batch(protocol: Protocol) -> Numbers:
     labels = [np.zeros_like(each) if protocol.class_agnostic else each for each in (found.labels, there.labels)]
     tally = Tally.from_verdicts(
         protocol=protocol,
-        image=image[is_row],
-        label=labels[0][is_row],
-        score=found.scores[is_row],
-        rank=matched.rank[is_row],
+        rows=RankedRows(image[is_row], labels[0][is_row], found.scores[is_row], matched.rank[is_row]),
         verdict=matched.verdict[is_row],
+        truths=CountedTruths(truth_image[is_truth], labels[1][is_truth], counts[is_truth]),
         classes=np.unique(np.concatenate([labels[0][is_row], labels[1][is_truth]])),
-        truth_image=truth_image[is_truth],
-        truth_label=labels[1][is_truth],
-        truth_counts=counts[is_truth],
     )
     return numbers_of(boxscore.finish(replace(tally, class_groups=GROUPS if protocol.class_groups else None)))
 

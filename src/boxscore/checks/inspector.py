@@ -43,6 +43,20 @@ class Reading:
     options: Options = Options()
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _OtherSide:
+    """The truths, for the inspection of detections, and how both sides are evaluated."""
+
+    truths: Truths | None
+    """The valid truths; None: the file can't be read."""
+    protocol: Protocol
+    sizes: Sizes | None
+    is_ready: bool = False
+    """Whether the truths have all data that the protocol needs."""
+    has_names: bool
+    """Whether class names were given."""
+
+
 def inspect_files(
     truths: str | Path, detections: Sequence[str | Path], protocol: Protocol, reading: Reading | None = None
 ) -> list[Finding]:
@@ -61,21 +75,19 @@ def inspect_files(
         options = replace(reading.options, keeps_polygons=True, hierarchy=_hierarchy(reading.options, found))
         records = _read(truths, "truths", reading.truths_format, options, found)
         ids = None if records is None else records.id
-        is_ready = False
         if records is not None:
             if protocol.clips_boxes:
                 records = _with_sizes(records, detections, reading.detections_format)
             known = _inspect_truths(records, protocol, sizes, found)
+        other = _OtherSide(truths=known, protocol=protocol, sizes=sizes, has_names=options.names is not None)
         if known is not None:
-            is_ready = _is_ready(known, str(truths), protocol, found)
-            names = list((known.names_by_label or {}).values())
-            options = replace(options, known_classes=names)
+            other = replace(other, is_ready=_is_ready(known, str(truths), protocol, found))
+            options = replace(options, known_classes=list((known.names_by_label or {}).values()))
         for file in detections:
             records = _read(file, "detections", reading.detections_format, options, found, known)
             if records is not None:
-                has_names = options.names is not None
-                _inspect_detections(records, known, protocol, sizes, found, is_ready=is_ready, has_names=has_names)
-                if known is not None and is_ready and why_ids_differ(ids):
+                found += _inspect_detections(records, other)
+                if known is not None and other.is_ready and why_ids_differ(ids):
                     found += _different_result(truths, file, records, known, protocol)
     if reading.options.hierarchy is not None and options.hierarchy is None:
         found = [finding for finding in found if finding.kind != "unknown-class"]  # the hierarchy may have them
@@ -224,59 +236,42 @@ def _is_valid(rows: FileRows) -> Flags:
     return is_valid & is_listed(rows)
 
 
-def _inspect_detections(
-    records: Records,
-    known: Truths | None,
-    protocol: Protocol,
-    sizes: Sizes | None,
-    found: list[Finding],
-    *,
-    is_ready: bool,
-    has_names: bool,
-) -> None:
-    """Check detections, and if possible compare them with the truths; add findings.
-
-    `is_ready`: whether the truths have all data that the protocol needs. `has_names`: whether class names were given.
-    """
+def _inspect_detections(records: Records, other: _OtherSide) -> list[Finding]:
+    """Check detections, and if possible compare them with the truths."""
+    known = other.truths
     pair, refusal = None, None
     if known is not None:
         try:
-            pair = _joined(records, known, protocol, sizes)
+            pair = _joined(records, known, other.protocol, other.sizes)
         except InputError as error:
             refusal = error
     if pair is None:
-        rows = rows_of_detections(records, protocol, image=codes_of(records.image), sizes={})
+        rows = rows_of_detections(records, other.protocol, image=codes_of(records.image), sizes={})
     else:
         rows = pair.detections
-    own = ask((*_checks_of(records), *SHAPE_CHECKS), rows, records.source)
+    found = ask((*_checks_of(records), *SHAPE_CHECKS), rows, records.source)
     if pair is not None:
-        own += ask(PAIR_CHECKS, pair, records.source)
-    if known is not None and refusal is None and not any(finding.severity == "error" for finding in own):
+        found += ask(PAIR_CHECKS, pair, records.source)
+    if known is not None and refusal is None and not any(finding.severity == "error" for finding in found):
         try:
-            detections, _ = join(rows.records, known, sizes, iou_types=_iou_types(rows.records))
-            can_evaluate = is_ready and all(protocol.iou_type in columns.iou_types() for columns in (detections, known))
-            rules = protocol if can_evaluate else None
-            own += _likely_mistakes(detections, known, rules, records.source, own, has_names=has_names)
+            detections, _ = join(rows.records, known, other.sizes, iou_types=_iou_types(rows.records))
+            found += _likely_mistakes(detections, known, other, records.source, found)
         except InputError as error:
             refusal = error
     if refusal is not None:
-        own.append(_refusal(records.source, "refused", refusal))
-    found += own
+        found.append(_refusal(records.source, "refused", refusal))
+    return found
 
 
 def _likely_mistakes(
-    detections: Detections,
-    known: Truths,
-    protocol: Protocol | None,
-    source: str,
-    found: Sequence[Finding],
-    *,
-    has_names: bool,
+    detections: Detections, known: Truths, other: _OtherSide, source: str, found: Sequence[Finding]
 ) -> list[Finding]:
     """Find likely mistakes in both sides and their result, unless `found` explains the result already.
 
-    Without a protocol, nothing is evaluated, and only angles are checked.
+    If the protocol can't be evaluated, only angles are checked.
     """
+    protocol = other.protocol
+    can_evaluate = other.is_ready and all(protocol.iou_type in side.iou_types() for side in (detections, known))
     remedies = Remedies(
         detections="the detections",
         truths="the ground truth",
@@ -285,13 +280,13 @@ def _likely_mistakes(
         both_formats="are both {}? Convert them",
         angles="`--box-format {}` reads them so",
         labels="in the file",
-        class_names="put a name for 0 in front" if has_names else None,
+        class_names="put a name for 0 in front" if other.has_names else None,
     )
     angle = find_angle_mistake(detections, known, remedies)
     if angle is not None:
         effect = "their IoU is low, and most of them are false positives; is it the convention of their angles?"
         return [_finding(angle, source, angle.evidence.num, effect)]
-    if protocol is None or not _CAUSES.isdisjoint(finding.kind for finding in found):
+    if not can_evaluate or not _CAUSES.isdisjoint(finding.kind for finding in found):
         return []
     result = evaluate_columns(detections, known, protocol)
     effect = f"AP at the lowest IoU is {Counts.of_result(result.per_class).mean_ap:.4f}"

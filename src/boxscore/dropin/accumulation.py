@@ -14,7 +14,7 @@ from boxscore.arrays import compact
 from boxscore.dropin.params import Params
 from boxscore.engines.native import compiled_engine
 from boxscore.protocol.protocol import Protocol
-from boxscore.result.tally import FALSE, IGNORED, TRUE, Tally
+from boxscore.result.tally import FALSE, IGNORED, TRUE, CountedTruths, RankedRows, Tally
 
 Floats = NDArray[np.float64]
 Entry = dict[str, Any]
@@ -159,15 +159,19 @@ def _build_area(
     verdict = np.where(is_ignored, IGNORED, np.where(is_found, TRUE, FALSE)).astype(np.uint8)
     tally = Tally.from_verdicts(
         protocol=protocol,
-        image=np.repeat(image, num_found)[is_kept],
-        label=np.repeat(label, num_found)[is_kept],
-        score=score[is_kept],
-        rank=rank[is_kept],
+        rows=RankedRows(
+            image=np.repeat(image, num_found)[is_kept],
+            label=np.repeat(label, num_found)[is_kept],
+            score=score[is_kept],
+            rank=rank[is_kept],
+        ),
         verdict=verdict[is_kept][:, None, :],
+        truths=CountedTruths(
+            image=np.repeat(image, num_truths),
+            label=np.repeat(label, num_truths),
+            counts=(np.concatenate([entry["gtIgnore"] for entry in everything]) == 0)[:, None],
+        ),
         classes=np.arange(len(groups)),
-        truth_image=np.repeat(image, num_truths),
-        truth_label=np.repeat(label, num_truths),
-        truth_counts=(np.concatenate([entry["gtIgnore"] for entry in everything]) == 0)[:, None],
     )
     built = build(tally, wanted.recThrs)
     K, M = len(groups), len(limits)
@@ -192,18 +196,14 @@ def _build_curve(
     )
     verdict_TD = np.where(is_ignored, IGNORED, np.where(is_found, TRUE, FALSE)).astype(np.uint8)
     rank = np.arange(len(score))
-    nothing = np.zeros_like(rank)
+    zeros, truth_zeros = np.zeros_like(rank), np.zeros(is_counted.size, np.int64)
+    score_order = (len(rank) - rank).astype(np.float64)  # stands in for scores of any type
     tally = Tally.from_verdicts(
         protocol=_protocol(len(verdict_TD), [None], wanted),
-        image=nothing,
-        label=nothing,
-        score=(len(rank) - rank).astype(np.float64),  # stand in for scores of any type
-        rank=rank,
+        rows=RankedRows(image=zeros, label=zeros, score=score_order, rank=rank),
         verdict=verdict_TD.T[:, None, :],
+        truths=CountedTruths(image=truth_zeros, label=truth_zeros, counts=is_counted[:, None]),
         classes=np.zeros(1, np.int64),
-        truth_image=np.zeros(is_counted.size, np.int64),
-        truth_label=np.zeros(is_counted.size, np.int64),
-        truth_counts=is_counted[:, None],
     )
     built = build(tally, wanted.recThrs)
     score_of = np.concatenate([[0.0], score[order][::-1].astype(np.float64)])  # 0: not reached

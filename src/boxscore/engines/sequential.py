@@ -26,7 +26,7 @@ from boxscore.data.geometry.box_formats import BoxFormat
 from boxscore.data.geometry.boxes import Boxes
 from boxscore.protocol.protocol import GROUP, REGULAR, Area, Pixels, Protocol
 from boxscore.result.curves import Curves
-from boxscore.result.tally import FALSE, IGNORED, TRUE, Tally
+from boxscore.result.tally import FALSE, IGNORED, TRUE, CountedTruths, RankedRows, Tally
 
 
 class _Truth(NamedTuple):
@@ -98,19 +98,23 @@ def match(
     }
     return Tally.from_verdicts(
         protocol=protocol,
-        image=np.array([images[row] for row in kept], np.int64),
-        label=np.array([labels[row] for row in kept], np.int64),
-        score=host_scores(detections.scores)[np.array(kept, np.int64)],
-        rank=np.array([ranks[row] for row in kept], np.int64),
+        rows=RankedRows(
+            image=np.array([images[row] for row in kept], np.int64),
+            label=np.array([labels[row] for row in kept], np.int64),
+            score=host_scores(detections.scores)[np.array(kept, np.int64)],
+            rank=np.array([ranks[row] for row in kept], np.int64),
+        ),
         verdict=np.array(verdicts, np.uint8).reshape(shape),
         similarity=np.array([each.similarity if each.verdict == TRUE else 0.0 for each in firsts], np.float64),
         trace=trace if is_traced else None,
+        truths=CountedTruths(
+            image=np.array([image for image, _, _ in rows], np.int64),
+            label=np.array([label for _, label, _ in rows], np.int64),
+            counts=np.array(
+                [[not _is_ignored(truth, area, protocol) for area in protocol.areas] for _, _, truth in rows], bool
+            ).reshape(len(rows), len(protocol.areas)),
+        ),
         classes=classes_of(detections, truths),
-        truth_image=np.array([image for image, _, _ in rows], np.int64),
-        truth_label=np.array([label for _, label, _ in rows], np.int64),
-        truth_counts=np.array(
-            [[not _is_ignored(truth, area, protocol) for area in protocol.areas] for _, _, truth in rows], bool
-        ).reshape(len(rows), len(protocol.areas)),
         class_names=truths.names_by_label,
     )
 

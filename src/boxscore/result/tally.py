@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,6 +43,43 @@ TRACE = (*TRACED_ROWS, "truth_row")
 
 UNKNOWN_IMAGE = -1
 """The image of dropped detections if only their number is known."""
+
+
+class RankedRows(NamedTuple):
+    """The columns of detections that a tally keeps."""
+
+    image: NDArray[Any]
+    """Image ids. Shape (D,)."""
+    label: NDArray[Any]
+    """Labels. Shape (D,)."""
+    score: NDArray[Any]
+    """Scores. Shape (D,)."""
+    rank: NDArray[Any]
+    """Ranks within image and class. Shape (D,)."""
+
+
+class Hits(NamedTuple):
+    """The verdicts of detections, one per cell only for hits."""
+
+    row: NDArray[np.int64]
+    """The detections that are true positives in any cell, or whose verdict depends on the threshold. Shape (H,)."""
+    verdict: NDArray[np.uint8]
+    """Verdicts of hits. Shape (H, A, T)."""
+    is_false: NDArray[np.bool_]
+    """Whether a detection that is not a hit is a false positive in each area range. Shape (D, A)."""
+    similarity: NDArray[np.float64] | None = None
+    """Similarities of hits that are true positives in the first cell. Shape (H,)."""
+
+
+class CountedTruths(NamedTuple):
+    """The columns of truths that a tally keeps."""
+
+    image: NDArray[Any]
+    """Image ids. Shape (G,)."""
+    label: NDArray[Any]
+    """Labels. Shape (G,)."""
+    counts: NDArray[np.bool_]
+    """Whether a truth counts in an area range. Shape (G, A)."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False)
@@ -150,16 +187,11 @@ class Tally:
             extras["jaccard"] = np.zeros((0, len(JACCARD_SCORES), 3), np.int32)
         return cls.from_verdicts(
             protocol=protocol,
-            image=nothing,
-            label=nothing,
-            score=np.zeros(0),
-            rank=nothing,
+            rows=RankedRows(image=nothing, label=nothing, score=np.zeros(0), rank=nothing),
             verdict=verdict,
-            classes=nothing,
-            truth_image=nothing,
-            truth_label=nothing,
-            truth_counts=np.zeros((0, len(protocol.areas)), bool),
+            truths=CountedTruths(image=nothing, label=nothing, counts=np.zeros((0, len(protocol.areas)), bool)),
             similarity=np.zeros(0),
+            classes=nothing,
             **extras,
         )
 
@@ -168,14 +200,9 @@ class Tally:
         cls,
         *,
         protocol: Protocol,
-        image: NDArray[Any],
-        label: NDArray[Any],
-        score: NDArray[Any],
-        rank: NDArray[Any],
+        rows: "RankedRows",
         verdict: NDArray[np.uint8],
-        truth_image: NDArray[Any],
-        truth_label: NDArray[Any],
-        truth_counts: NDArray[np.bool_],
+        truths: "CountedTruths",
         similarity: NDArray[np.float64] | None = None,
         trace: Mapping[str, NDArray[Any]] | None = None,
         **more: Any,
@@ -184,89 +211,59 @@ class Tally:
 
         Args:
             protocol: The protocol of the verdicts.
-            image: Image ids of detections. Shape (D,).
-            label: Labels of detections. Shape (D,).
-            score: Scores of detections. Shape (D,).
-            rank: Ranks of detections within image and class. Shape (D,).
+            rows: The detections. Length D.
             verdict: Verdicts: 0 ignored, 1 false positive, 2 true positive. Shape (D, A, T).
-            truth_image: Image ids of truths. Shape (G,).
-            truth_label: Labels of truths. Shape (G,).
-            truth_counts: Whether a truth counts in an area range. Shape (G, A).
+            truths: The truths. Length G.
             similarity: Similarities of true positives in the first cell. Shape (D,).
             trace: The columns of a traced tally, by name.
             **more: The other fields, which have rows neither for detections nor for truths.
         """
-        order, truth_order = order_by(image, label, rank), order_by(truth_image, truth_label)
+        order, truth_order = order_by(rows.image, rows.label, rows.rank), order_by(truths.image, truths.label)
         verdict = verdict[order]
         hit = np.flatnonzero((verdict == TRUE).any(axis=(1, 2)) | (verdict != verdict[:, :, :1]).any(axis=(1, 2)))
         return cls.from_hits(
             protocol=protocol,
-            image=image[order],
-            label=label[order],
-            score=score[order],
-            rank=rank[order],
-            is_false=verdict[:, :, 0] == FALSE,
-            hit=hit,
-            verdict=verdict[hit],
-            truth_image=truth_image[truth_order],
-            truth_label=truth_label[truth_order],
-            truth_counts=truth_counts[truth_order],
-            similarity=None if similarity is None else similarity[order][hit],
+            rows=RankedRows(*(column[order] for column in rows)),
+            hits=Hits(
+                row=hit,
+                verdict=verdict[hit],
+                is_false=verdict[:, :, 0] == FALSE,
+                similarity=None if similarity is None else similarity[order][hit],
+            ),
+            truths=CountedTruths(*(column[truth_order] for column in truths)),
             **{name: column[truth_order if name == "truth_row" else order] for name, column in (trace or {}).items()},
             **more,
         )
 
     @classmethod
     def from_hits(
-        cls,
-        *,
-        protocol: Protocol,
-        image: NDArray[Any],
-        label: NDArray[Any],
-        score: NDArray[Any],
-        rank: NDArray[Any],
-        is_false: NDArray[np.bool_],
-        hit: NDArray[np.int64],
-        verdict: NDArray[np.uint8],
-        truth_image: NDArray[Any],
-        truth_label: NDArray[Any],
-        truth_counts: NDArray[np.bool_],
-        similarity: NDArray[np.float64] | None = None,
-        **more: Any,
+        cls, *, protocol: Protocol, rows: "RankedRows", hits: "Hits", truths: "CountedTruths", **more: Any
     ) -> "Tally":
         """Build a tally from sorted rows, with verdicts only for hits.
 
         Args:
             protocol: The protocol of the verdicts.
-            image: Image ids of detections, ordered by image, label and rank. Shape (D,).
-            label: Labels of detections. Shape (D,).
-            score: Scores of detections. Shape (D,).
-            rank: Ranks of detections within image and class. Shape (D,).
-            is_false: Whether a detection that is not a hit is a false positive in each area range. Shape (D, A).
-            hit: The rows that are true positives in any cell, or whose verdict depends on the threshold. Shape (H,).
-            verdict: Verdicts of hits. Shape (H, A, T).
-            truth_image: Image ids of truths, ordered by image and label. Shape (G,).
-            truth_label: Labels of truths. Shape (G,).
-            truth_counts: Whether a truth counts in an area range. Shape (G, A).
-            similarity: Similarities of hits that are true positives in the first cell. Shape (H,).
+            rows: The detections, ordered by image, label and rank.
+            hits: The verdicts.
+            truths: The truths, ordered by image and label.
             **more: The other fields.
         """
         limits = [math.inf if limit is None else limit for limit in protocol.match_limits]
-        state = _as_bits(is_false, state_dtype(protocol)) << state_dtype(protocol).type(1)
-        state[hit] = 1
+        state = _as_bits(hits.is_false, state_dtype(protocol)) << state_dtype(protocol).type(1)
+        state[hits.row] = 1
         return cls(
             protocol=protocol,
-            image=narrowest(image),
-            label=narrowest(label),
-            score=score,
-            tier=np.searchsorted(limits, rank, side="right").astype(np.uint8),
+            image=narrowest(rows.image),
+            label=narrowest(rows.label),
+            score=rows.score,
+            tier=np.searchsorted(limits, rows.rank, side="right").astype(np.uint8),
             state=state,
-            is_true=_pack(verdict == TRUE),
-            is_counted=_pack(verdict != IGNORED),
-            truth_image=narrowest(truth_image),
-            truth_label=narrowest(truth_label),
-            truth_state=_as_bits(truth_counts, state_dtype(protocol)),
-            similarity=similarity if protocol.keeps_similarity else None,
+            is_true=_pack(hits.verdict == TRUE),
+            is_counted=_pack(hits.verdict != IGNORED),
+            truth_image=narrowest(truths.image),
+            truth_label=narrowest(truths.label),
+            truth_state=_as_bits(truths.counts, state_dtype(protocol)),
+            similarity=hits.similarity if protocol.keeps_similarity else None,
             **more,
         )
 

@@ -38,7 +38,7 @@ from boxscore.engines.parallel.loading import PaddedDetections, PaddedTruths
 from boxscore.pipeline import finish
 from boxscore.protocol.protocol import LARGEST_SIDE, POOLED, Protocol, ProtocolLike, as_protocol, difference_of
 from boxscore.result.result import Result
-from boxscore.result.tally import UNKNOWN_IMAGE, Tally
+from boxscore.result.tally import UNKNOWN_IMAGE, CountedTruths, RankedRows, Tally
 
 __all__ = ["State", "compute", "empty", "merge", "update"]
 
@@ -315,15 +315,10 @@ def compute(state: State) -> Result:
     labels = [detections["label"], truths["label"], np.array(list(names or ()), np.int64)]
     tally = Tally.from_verdicts(
         protocol=protocol,
-        image=detections["image"],
-        label=detections["label"],
-        score=detections["score"],
-        rank=detections["rank"],
+        rows=RankedRows(*(detections[name] for name in RankedRows._fields)),
         verdict=detections["verdict"],
+        truths=CountedTruths(*(truths[name] for name in CountedTruths._fields)),
         classes=np.unique(np.concatenate(labels)).astype(np.int64),
-        truth_image=truths["image"],
-        truth_label=truths["label"],
-        truth_counts=truths["counts"],
         class_names=names,
         iou_dtype=str(detections["score"].dtype),
         invalid_image=np.full(num_invalid, UNKNOWN_IMAGE) if num_invalid else None,

@@ -48,7 +48,7 @@ from boxscore.engines.parallel.grouping import (
     rank_detections,
 )
 from boxscore.protocol.protocol import CROWD, GROUP, Protocol
-from boxscore.result.tally import FALSE, TRUE, Tally
+from boxscore.result.tally import FALSE, TRUE, CountedTruths, Hits, RankedRows, Tally
 
 __all__ = ["curves", "match"]
 
@@ -88,18 +88,15 @@ def match(
     is_false_DA[candidates.detection_S] = verdict_SAT[:, :, 0] == FALSE
     return Tally.from_hits(
         protocol=protocol,
-        image=ranked.image,
-        label=ranked.label,
-        score=ranked.score,
-        rank=ranked.rank,
-        is_false=is_false_DA,
-        hit=candidates.detection_S[is_hit_S],
-        verdict=verdict_SAT[is_hit_S],
-        similarity=np.where(verdict_SAT[:, 0, 0] == TRUE, similarity_S, 0.0)[is_hit_S],
+        rows=RankedRows(image=ranked.image, label=ranked.label, score=ranked.score, rank=ranked.rank),
+        hits=Hits(
+            row=candidates.detection_S[is_hit_S],
+            verdict=verdict_SAT[is_hit_S],
+            is_false=is_false_DA,
+            similarity=np.where(verdict_SAT[:, 0, 0] == TRUE, similarity_S, 0.0)[is_hit_S],
+        ),
+        truths=CountedTruths(grouped.image, grouped.label, counts=to_numpy(truth_rows.is_regular_GA)),
         classes=classes_of(detections, truths),
-        truth_image=grouped.image,
-        truth_label=grouped.label,
-        truth_counts=to_numpy(truth_rows.is_regular_GA),
         class_names=truths.names_by_label,
         iou_dtype="float64" if has_float64(home) else "float32",
         **(_trace(ranked.row, grouped.row, candidates.detection_S, taken_S, similarity_S) if is_traced else {}),
