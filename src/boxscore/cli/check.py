@@ -88,7 +88,7 @@ def run(options: argparse.Namespace) -> Outcome:
     if any(finding.severity == "error" for finding in findings) and (
         hint := hint_if_swapped(options.truths, options.detections)
     ):
-        warnings.warn(hint.removeprefix("; "), stacklevel=2)
+        warnings.warn(hint, stacklevel=2)
     documents = {"json": lambda: as_json([finding.to_dict() for finding in findings])}
     return deliver(options, documents, lambda: listing(findings), code)
 

@@ -7,7 +7,7 @@ from typing import Any
 from boxscore._support.exceptions import InputError
 from boxscore.cli import arguments
 from boxscore.cli.evaluate import evaluate_files
-from boxscore.cli.input_files import hint_if_swapped, models_of
+from boxscore.cli.input_files import models_of, with_hint
 from boxscore.cli.outputs import as_json, check_outputs, deliver, title_of
 from boxscore.cli.parsing import HelpFormatter
 from boxscore.cli.picture_options import add_pictures, picture_settings
@@ -78,7 +78,7 @@ def run(options: argparse.Namespace) -> Outcome:
     try:
         results = [result for _, (result,) in evaluate_files(options, paths, arguments.protocols_of(options))]
     except InputError as error:
-        raise InputError(f"{error}{hint_if_swapped(options.truths, paths)}") from None
+        raise with_hint(error, options.truths, paths) from None
     comparison = compare(
         {model.name: result for model, result in zip(models, results, strict=True)},
         resamples=options.bootstrap,

@@ -10,7 +10,7 @@ from boxscore._support.threads import num_threads
 from boxscore.cli import arguments
 from boxscore.cli.direct import summarize_files
 from boxscore.cli.evaluation_tables import Part, exported_table, json_document, names_of, text_of
-from boxscore.cli.input_files import Model, hint_if_swapped, is_pipe, models_of
+from boxscore.cli.input_files import Model, is_pipe, models_of, with_hint
 from boxscore.cli.outputs import as_json, check_outputs, deliver, title_of
 from boxscore.cli.parsing import HelpFormatter, changed_options
 from boxscore.cli.picture_options import add_pictures, picture_settings
@@ -126,7 +126,7 @@ def run(options: argparse.Namespace) -> Outcome:
     except InputError as error:
         if options.engine == "ray" or options.memory is not None:
             raise  # data larger than memory is not read again for a hint
-        raise InputError(f"{error}{hint_if_swapped(options.truths, options.detections)}") from None
+        raise with_hint(error, options.truths, options.detections) from None
     if options.plots is not None:
         _save_plots(options, parts)
     written = [] if options.plots is None else [f"wrote charts to {options.plots}"]

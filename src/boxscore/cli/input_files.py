@@ -5,6 +5,8 @@ import os
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from boxscore._support.exceptions import InputError
+
 
 class Model(NamedTuple):
     """One file, folder or pattern of detections."""
@@ -71,11 +73,17 @@ def is_pipe(path: str) -> bool:
     return path_exists(path) and not os.path.isfile(path) and not os.path.isdir(path)  # noqa: PTH112, PTH113 (as above)
 
 
-def hint_if_swapped(truths: str, detections: Sequence[str]) -> str:
-    """The hint for an error if the first file looks like detections and another like ground truth; else ""."""
+def with_hint(error: InputError, truths: str, detections: Sequence[str]) -> InputError:
+    """The error, with `hint_if_swapped` behind it if there is one."""
+    hint = hint_if_swapped(truths, detections)
+    return error if hint is None else InputError(f"{error}; {hint}")
+
+
+def hint_if_swapped(truths: str, detections: Sequence[str]) -> str | None:
+    """The hint after an error if the first file looks like detections and another like ground truth; else None."""
     from boxscore.formats import find_swapped
 
     other = find_swapped(truths, detections)
     if other is None:
-        return ""
-    return f"; the ground truth comes first, then detections, but {truths} looks like detections: try {other} {truths}"
+        return None
+    return f"the ground truth comes first, then detections, but {truths} looks like detections: try {other} {truths}"

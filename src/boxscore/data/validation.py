@@ -175,7 +175,7 @@ def check_is_dense(name: str, array: Array) -> None:
     if isinstance(array, np.ma.MaskedArray):
         raise InputError(
             f"`{name}` must not be a masked array, whose mask would be lost: select its valid rows, `rows[~mask]`, and"
-            " pass them as a plain array"
+            " pass them as an unmasked array"
         )
     if library(array) != "torch":
         return

@@ -216,8 +216,8 @@ def _column(arrow: Any, column: Any, name: str) -> Column:
         if _is_text(arrow, column.type.value_type):
             return [value for chunk in column.chunks for value in _texts(chunk)]
         column = column.cast(column.type.value_type)
-    is_plain = types.is_integer(column.type) or types.is_floating(column.type) or types.is_boolean(column.type)
-    if is_plain and column.null_count == 0:
+    is_number = types.is_integer(column.type) or types.is_floating(column.type) or types.is_boolean(column.type)
+    if is_number and column.null_count == 0:
         result: Column = column.to_numpy()
         return result
     if is_list(column.type) and column.null_count == 0 and name not in COVERAGE_KEYS:

@@ -567,8 +567,8 @@ def _numbers(cell: Any) -> NDArray[np.float64] | None:
         numbers = np.asarray(value, np.float64)
     except (ValueError, TypeError, OverflowError, RecursionError):
         return None
-    is_fine = numbers.ndim == 1 or (numbers.ndim == 2 and numbers.shape[1] == 3)
-    return numbers.reshape(-1) if is_fine else None
+    is_valid = numbers.ndim == 1 or (numbers.ndim == 2 and numbers.shape[1] == 3)
+    return numbers.reshape(-1) if is_valid else None
 
 
 def variance_of(sigma: float) -> float:

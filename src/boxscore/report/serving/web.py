@@ -84,7 +84,7 @@ def is_address(host: str) -> bool:
     return True
 
 
-class PlainHeaders:
+class SecurityHeaders:
     """Adds security headers to every response that lacks them."""
 
     def __init__(self, app: ASGIApp) -> None:
@@ -139,7 +139,7 @@ def make_app(pages: Pages, *, names: Iterable[str] = ()) -> Starlette:
             Route("/assets/{name}", asset),
             Route("/favicon.ico", icon),
         ],
-        middleware=[Middleware(PlainHeaders), Middleware(HostCheck, names=("localhost", *names))],
+        middleware=[Middleware(SecurityHeaders), Middleware(HostCheck, names=("localhost", *names))],
         exception_handlers={404: _not_found},
     )
 
