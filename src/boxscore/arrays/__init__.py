@@ -5,13 +5,14 @@ Kernels are written once, against the namespace `xp` that `namespace` returns: N
 library.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 import boxscore._compiled as _compiled
 from boxscore._support.exceptions import InputError
+from boxscore.arrays.copies import Copies as Copies
 from boxscore.arrays.libraries import LIBRARIES, NumPy
 from boxscore.arrays.libraries import Array as Array
 from boxscore.arrays.libraries import Namespace as Namespace
@@ -134,6 +135,33 @@ def to_numpy(array: Array) -> np.ndarray[Any, Any]:
 def start_copy(array: Array) -> Callable[[], np.ndarray[Any, Any]]:
     """Start to copy an array to host memory, without waiting. The returned function waits, and returns the copy."""
     return _library_of(array).start_copy(array)
+
+
+def start_copies(arrays: Sequence[Array], *, is_joined: bool) -> Copies:
+    """Start to copy arrays of one library and device to host memory, without waiting.
+
+    Args:
+        arrays: Arrays of any shapes and dtypes, at least one.
+        is_joined: Whether they are many and small, so that it is better to concatenate them on the device first.
+    """
+    return _library(*arrays).start_copies(arrays, is_joined=is_joined)
+
+
+def home_of(array: Array) -> tuple[str, Any]:
+    """The library and the device of an array, as a hashable value."""
+    home = _library_of(array)
+    return home.name, home.device_of(array)
+
+
+def is_on_device(value: object) -> bool:
+    """Whether `value` is an array that is not in host memory; other values are not."""
+    kind = type(value)
+    if kind is np.ndarray:
+        return False
+    home = _KNOWN.get(kind)
+    if home is None and not is_array(value):
+        return False
+    return not _library_of(value).is_in_host_memory(value)
 
 
 def compact(array: np.ndarray[Any, Any], dtype: Any = None) -> np.ndarray[Any, Any]:

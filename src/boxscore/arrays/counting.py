@@ -6,13 +6,15 @@
     counts.launches, counts.copies_to_device, counts.copies_to_host, counts.bytes_to_host, counts.reads
 
 Inside the context, tensors on the device follow an accelerator's rules: an operation with a tensor in host memory
-fails, unless that has one element or is an index, and their memory can't be read. Code that passes here needs no
-more launches, copies and reads on a real device. Times can't be measured with it.
+fails, unless that has one element or is an index, and their memory can't be read. A copy to the host that does not
+block writes nothing until the host waits for the device, by an event or by reading from it, or until the test lets the
+device `finish`; until then its target has other values. Code that passes here needs no more launches, copies and reads
+on a real device. Times can't be measured with it.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import torch
@@ -51,7 +53,11 @@ class Counts:
     copies_to_host: int = 0
     bytes_to_host: int = 0
     reads: int = 0
-    """Times that the host has to wait for the device: values or sizes that it reads, and copies that block."""
+    """Times that the host has to wait for the device: values or sizes that it reads, copies that block, and events
+    that were not reached yet."""
+    _in_flight: list[tuple[torch.Tensor, torch.Tensor]] = field(default_factory=list, repr=False)
+    """The targets of copies that have not arrived, and their values."""
+    _num_started: int = field(default=0, repr=False)
 
     def reset(self) -> None:
         """Set all counts to 0."""
@@ -61,6 +67,44 @@ class Counts:
         """Put a copy of a tensor on the device, without counting it."""
         return CountingTensor(tensor.detach().clone())
 
+    def finish(self) -> None:
+        """Let the device do all work that was given to it: copies to the host arrive."""
+        with torch.inference_mode(False), torch.no_grad():
+            for target, values in self._in_flight:
+                target.copy_(values)
+        self._in_flight.clear()
+
+    def _start(self, target: torch.Tensor, values: torch.Tensor) -> None:
+        """Start a copy that does not block; the target's values are wrong until it has arrived."""
+        self._in_flight.append((target, values.clone()))
+        target.fill_(85)
+        self._num_started += 1
+
+    def _wait(self) -> None:
+        self.reads += 1
+        self.finish()
+
+    @property
+    def _num_arrived(self) -> int:
+        return self._num_started - len(self._in_flight)
+
+
+class _Event:
+    """An event of the device's only stream."""
+
+    def __init__(self, **_: Any) -> None:
+        self._counts, self._position = _counts(), 0
+
+    def record(self, stream: Any = None) -> None:  # noqa: ARG002
+        self._position = self._counts._num_started
+
+    def query(self) -> bool:
+        return self._counts._num_arrived >= self._position
+
+    def synchronize(self) -> None:
+        if not self.query():
+            self._counts._wait()
+
 
 _active: list[Counts] = []
 
@@ -69,11 +113,14 @@ _active: list[Counts] = []
 def counting() -> Iterator[Counts]:
     """Count what happens to tensors on the device."""
     counts = Counts()
+    real = torch.cuda.Event, torch.cuda.current_stream
     _active.append(counts)
+    torch.cuda.Event, torch.cuda.current_stream = _Event, lambda _=None: None
     try:
         with _Factories():
             yield counts
     finally:
+        torch.cuda.Event, torch.cuda.current_stream = real
         _active.pop()
 
 
@@ -138,7 +185,7 @@ class CountingTensor(torch.Tensor):  # type: ignore[misc]
         if name == "_local_scalar_dense":
             return _to_host(args[0], {}, counts).item()
         if name in _WAITING or _has_flags_as_index(name, args):
-            counts.reads += 1
+            counts._wait()
         if not (func.is_view or func in _FREE or func in _ALLOCATIONS):
             counts.launches += 1
         kwargs.pop("pin_memory", None)
@@ -162,8 +209,11 @@ def _to_host(tensor: CountingTensor, kwargs: Mapping[str, Any], counts: Counts) 
     counts.launches += kwargs.get("dtype") not in (None, tensor.dtype)
     counts.copies_to_host += 1
     counts.bytes_to_host += tensor.held.nbytes
-    counts.reads += not kwargs.get("non_blocking", False)
     moved: torch.Tensor = tensor.held.clone().to(kwargs.get("dtype") or tensor.dtype)
+    if kwargs.get("non_blocking", False):
+        counts._start(moved, moved)
+    else:
+        counts._wait()
     return moved
 
 
@@ -176,7 +226,10 @@ def _copy(target: Any, source: Any, non_blocking: bool = False, *, counts: Count
     else:
         counts.copies_to_host += 1
         counts.bytes_to_host += source.held.nbytes
-        counts.reads += not non_blocking
+        if non_blocking:
+            counts._start(target, source.held.to(target.dtype))
+            return target
+        counts._wait()
     _held(target).copy_(_held(source))
     return target
 

@@ -6,10 +6,13 @@ list it in `LIBRARIES`. No library is imported before the user has imported it.
 """
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
+
+from boxscore._support.exceptions import InputError
+from boxscore.arrays.copies import Copies, HostArrays, copy_each, copy_tensors
 
 Array: TypeAlias = Any
 """An array of any supported library."""
@@ -70,6 +73,14 @@ class NumPy:
     def start_copy(self, array: Array) -> Callable[[], np.ndarray[Any, Any]]:
         """Start to copy the array to host memory. The returned function waits for the copy."""
         return lambda: self.to_numpy(array)
+
+    def device_of(self, array: Array) -> Any:
+        """The device of the array: a hashable value."""
+        return None
+
+    def start_copies(self, arrays: Sequence[Array], *, is_joined: bool) -> Copies:
+        """Start to copy arrays of one device to host memory. `is_joined`: they are many and small."""
+        return copy_each(arrays, self.start_copy)
 
     def contiguous(self, array: Array) -> Array:
         """The array in row-major order, if the library has other layouts."""
@@ -168,23 +179,16 @@ class PyTorch(NumPy):
         return bool(array.device.type == "cpu")
 
     def start_copy(self, array: Array) -> Callable[[], np.ndarray[Any, Any]]:
-        torch, array = self.module, array.detach()
-        if array.is_cpu:
+        if self.is_in_host_memory(array):
             return lambda: self.to_numpy(array)
-        # Only copies to pinned memory run beside the host. The copy comes after all work on the array that is in the
-        # stream already, and before all that follows, so the array may be overwritten at once.
-        host = torch.empty(array.shape, dtype=array.dtype, pin_memory=torch.cuda.is_available())
-        host.copy_(array, non_blocking=True)
-        event = torch.Event(array.device) if torch.accelerator.is_available() else None
-        if event is not None:
-            event.record()
+        copies = self.start_copies([array], is_joined=False)
+        return lambda: copies.wait()[0]  # the buffer is never released, so it belongs to the array
 
-        def wait() -> np.ndarray[Any, Any]:
-            if event is not None:
-                event.synchronize()
-            return self.to_numpy(host)
+    def device_of(self, array: Array) -> Any:
+        return array.device
 
-        return wait
+    def start_copies(self, arrays: Sequence[Array], *, is_joined: bool) -> Copies:
+        return copy_tensors(self.module, arrays, is_joined=is_joined)
 
     def contiguous(self, array: Array) -> Array:
         return array.contiguous()
@@ -259,6 +263,19 @@ class Jax(NumPy):
         array.copy_to_host_async()
         return lambda: self.to_numpy(array)
 
+    def start_copies(self, arrays: Sequence[Array], *, is_joined: bool) -> Copies:
+        # One by one: XLA would compile a concatenation anew for each combination of shapes.
+        for array in arrays:
+            array.copy_to_host_async()
+
+        def wait() -> HostArrays:
+            if any(array.is_deleted() for array in arrays):
+                rule = "must stay until their copies have arrived: don't donate or delete them before `compute`"
+                raise InputError(f"arrays of JAX {rule}; got one that was deleted")
+            return [self.to_numpy(array) for array in arrays]
+
+        return Copies(wait, lambda: all(array.is_deleted() or array.is_ready() for array in arrays))
+
     def contiguous(self, array: Array) -> Array:
         return array
 
@@ -301,6 +318,30 @@ class TensorFlow(NumPy):
         with self.module.device("CPU:0"):
             host = self.module.identity(array)
         return lambda: self.to_numpy(host)
+
+    def device_of(self, array: Array) -> Any:
+        return array.device
+
+    def start_copies(self, arrays: Sequence[Array], *, is_joined: bool) -> Copies:
+        # Eager copies from a device block, so only the values are kept there until they are needed. Tensors never
+        # change, but variables do.
+        tf = self.module
+        groups: dict[Any, list[int]] = {}
+        for position, array in enumerate(arrays):
+            is_alone = not is_joined or not array.shape.rank
+            groups.setdefault(position if is_alone else (array.dtype, *array.shape[1:]), []).append(position)
+        given = [[arrays[position] for position in group] for group in groups.values()]
+        joined = [tf.concat(parts, axis=0) if len(parts) > 1 else tf.identity(parts[0]) for parts in given]
+        sizes = [[part.shape[0] for part in parts] if len(parts) > 1 else [] for parts in given]
+
+        def wait() -> HostArrays:
+            host: dict[int, np.ndarray[Any, Any]] = {}
+            for group, values, size in zip(groups.values(), joined, sizes, strict=True):
+                parts = np.split(self.to_numpy(values), np.cumsum(size)[:-1]) if size else [self.to_numpy(values)]
+                host.update(zip(group, parts, strict=True))
+            return [host[position] for position in range(len(host))]
+
+        return Copies(wait, lambda: False)
 
     def contiguous(self, array: Array) -> Array:
         return array

@@ -182,7 +182,7 @@ def read_alike(images: Sequence[Any], keys: Keys, *, as_numpy: bool) -> ImageBat
     if set(wanted.values()) != set(columns) or not _are_of_kind(columns):
         return None
     for name, column in columns.items():
-        if not _fits(column.shape[1:], row_shape_of(name, keys.box_size)):
+        if not fits_row(column.shape[1:], row_shape_of(name, keys.box_size)):
             return None
     # boxes first: their device decides the device of all columns
     return ImageBatch({name: columns[name] for name in wanted.values()}, num_rows, used, images)
@@ -295,7 +295,7 @@ def _image_columns(index: int, image: Mapping[str, Any], used: Mapping[str, str]
             row_shape = row_shape_of(used[key], keys.box_size)
             if size == (0,) and shape_of(column) == (0,):
                 given[key] = namespace(column).reshape(column, (0, *(each or 0 for each in row_shape)))
-            elif shape_of(column)[:1] != size or not _fits(shape_of(column)[1:], row_shape):
+            elif shape_of(column)[:1] != size or not fits_row(shape_of(column)[1:], row_shape):
                 wanted = _shape_text((*size, *row_shape))
                 raise InputError(f"`{key}` must have shape {wanted} for {size[0]} labels; got {shape_of(column)}")
         columns: dict[str, Array] = {used[key]: np.full(size, keys.defaults[key]) for key in missing}
@@ -327,7 +327,7 @@ def _any_flag(flags: Mapping[str, Array], shape: tuple[int, ...], *, is_traced: 
     return marked
 
 
-def _fits(row_shape: Sequence[int], wanted: Sequence[int | None]) -> bool:
+def fits_row(row_shape: Sequence[int], wanted: Sequence[int | None]) -> bool:
     """Whether a row's shape is the expected one; None: any size."""
     pairs = zip(row_shape, wanted, strict=False)
     return len(row_shape) == len(wanted) and all(size in (given, None) for given, size in pairs)
@@ -405,7 +405,7 @@ class PaddedBatch(NamedTuple):
                     raise InputError(f"`{other}` must have shape {wanted}, to go with `{key}`; got {shape_of(column)}")
                 continue
             row_shape = row_shape_of(self.names[other], self.box_size)
-            if shape_of(column)[:2] != shape or not _fits(shape_of(column)[2:], row_shape):
+            if shape_of(column)[:2] != shape or not fits_row(shape_of(column)[2:], row_shape):
                 wanted = _shape_text((*shape, *row_shape))
                 raise InputError(f"`{other}` must have shape {wanted}, to go with `{key}`; got {shape_of(column)}")
         if not is_kind(label, "integral"):
@@ -414,6 +414,10 @@ class PaddedBatch(NamedTuple):
 
     def _key_of(self, column: str) -> str:
         return next(key for key in self.arrays if column in (key, self.names[key]))
+
+    def without_arrays(self) -> "PaddedBatch":
+        """The batch without its arrays, which it would keep in memory."""
+        return self._replace(arrays={})
 
     @property
     def num_images(self) -> int:

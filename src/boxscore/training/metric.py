@@ -2,11 +2,12 @@
 
 import sys
 import warnings
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy, deepcopy
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, TypedDict, Unpack, cast, get_args, overload
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypedDict, Unpack, cast, get_args, overload
 
 import numpy as np
 
@@ -15,8 +16,9 @@ from boxscore._support.exceptions import InputError
 from boxscore._support.keyword_hints import suggests_keywords
 from boxscore._support.locks import fork_safe_lock
 from boxscore._support.threads import num_threads
+from boxscore.arrays import is_on_device
 from boxscore.checks.mistakes import Mistake, Remedies, Watch, find_input_mistakes
-from boxscore.data.batch_keys import DETECTION_KEYS, PADDED_DETECTION_KEYS, PADDED_TRUTH_KEYS, TRUTH_KEYS
+from boxscore.data.batch_keys import DETECTION_KEYS, PADDED_DETECTION_KEYS, PADDED_TRUTH_KEYS, TRUTH_KEYS, Keys
 from boxscore.data.batches import PaddedBatch, collect_arrays, in_argument, read_images
 from boxscore.data.dataset import (
     ClassNames,
@@ -37,6 +39,7 @@ from boxscore.data.image_ids import ImageIds, image_ids_of, read_image_ids
 from boxscore.data.image_objects import as_dicts, is_image_object
 from boxscore.data.preparation import shaped_by
 from boxscore.data.row_buffer import BufferSettings, RowBuffer
+from boxscore.data.snapshots import Snapshot, can_delay, delayed_images, has_device_arrays
 from boxscore.engines.native.compiled_engine import match_buffer
 from boxscore.pipeline import finish, match
 from boxscore.protocol.protocol import (
@@ -64,6 +67,23 @@ else:
 
 _WATCHED = 10
 """Number of updates that are checked for likely mistakes; such mistakes show from the first batch on."""
+
+_MOST_DELAYED = 32
+"""Number of updates whose values may be on their way to host memory; with more, `update` waits for the oldest."""
+
+
+class _Delayed(NamedTuple):
+    """An update with arrays on a device, whose values are on their way to host memory."""
+
+    number: int
+    """1 for the first update."""
+    snapshot: Snapshot
+    add: Callable[[list[dict[str, Any]]], None]
+    """Adds the values to the metric."""
+
+
+_UNCOPIED = ("_lock", "_waiting", "_delayed", "_refused")
+"""Attributes of a metric that its copies and pickles don't have."""
 
 
 class _Settings(TypedDict, total=False):
@@ -192,6 +212,9 @@ class MeanAveragePrecision(Generic[Computed]):
     def reset(self) -> None:
         """Forget all updates."""
         with self._lock:
+            self._delayed: deque[_Delayed] = deque()
+            self._refused: list[Exception] = []
+            self._num_updates = 0
             self._tallies: dict[str, list[Tally]] = {each: [] for each in self.protocols}
             self._waiting: RowBuffer | None = None
             self._seen: set[int] = set()
@@ -209,6 +232,11 @@ class MeanAveragePrecision(Generic[Computed]):
         padded arrays; or `Detections` and `Truths`. In place of a dict, the objects of supervision are accepted, and in
         `preds` Ultralytics' `Results`. With `invalid="drop"` invalid predictions are dropped.
 
+        Arrays on an accelerator are copied to host memory without waiting, in the order of the device's stream, so they
+        may be overwritten after `update`. Keys, shapes and dtypes are checked at once. Values are checked when they
+        have arrived, in a later call: `update`, `compute`, or whatever needs the tally. An invalid batch is left out
+        then, the error names the update, 1 for the first, and all other updates count.
+
         Args:
             preds: The predictions: `boxes`, `scores` and `labels` per image.
             targets: The truths: `boxes` and `labels` per image.
@@ -222,14 +250,17 @@ class MeanAveragePrecision(Generic[Computed]):
         if (targets is None) == (target is None):
             raise InputError("`targets` must be given once, under this name or as `target`")
         targets = target if targets is None else targets
-        ids = None if image_ids is None else read_image_ids(image_ids)
+        ids = image_ids if image_ids is None or is_on_device(image_ids) else read_image_ids(image_ids)
         with self._lock:
+            self._num_updates += 1
             if isinstance(preds, Detections) or isinstance(targets, Truths):
-                self._update_columns(preds, targets, ids)
+                self._add_delayed()
+                self._update_columns(preds, targets, _host_image_ids(ids))
             elif isinstance(preds, Mapping) and isinstance(targets, Mapping):
                 self._update_padded(preds, targets, ids)
             else:
                 self._update_images(_as_list(preds), _as_list(targets), ids)
+            self._report_refused()
 
     def compute(self) -> Computed:
         """Compute the result of all updates so far, of all processes if there are several: each must call this.
@@ -271,7 +302,7 @@ class MeanAveragePrecision(Generic[Computed]):
     def tallies(self) -> dict[str, Tally]:
         """The tally of all updates of this process, for each similarity."""
         with self._lock:
-            self._match_waiting()
+            self._settle()
             for iou_type, parts in self._tallies.items():
                 if len(parts) != 1:
                     parts[:] = [joined([self._nothing[iou_type], *parts])]
@@ -280,7 +311,9 @@ class MeanAveragePrecision(Generic[Computed]):
     @property
     def image_names(self) -> dict[int, str]:
         """The names of images that were identified by name, by the ids that stand for them in tallies and results."""
-        return dict(self._names)
+        with self._lock:
+            self._settle()
+            return dict(self._names)
 
     def merge(self, *others: "MeanAveragePrecision[Computed]") -> "MeanAveragePrecision[Computed]":
         """Make a new metric from the updates of this one and others, with the settings of this one.
@@ -375,15 +408,15 @@ class MeanAveragePrecision(Generic[Computed]):
 
     def __getstate__(self) -> dict[str, Any]:
         with self._lock:
-            self._match_waiting()
-            state = {name: value for name, value in vars(self).items() if name not in ("_lock", "_waiting")}
+            self._settle()
+            state = {name: value for name, value in vars(self).items() if name not in _UNCOPIED}
             # `update` changes these in place: neither a copy nor a pickle may share them.
             copies = {name: copy(state[name]) for name in ("_seen", "_names")}
             nested = {name: {key: copy(each) for key, each in state[name].items()} for name in ("_tallies", "_watches")}
             return state | copies | nested
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state, _lock=fork_safe_lock(), _waiting=None)
+        vars(self).update(state, _lock=fork_safe_lock(), _waiting=None, _delayed=deque(), _refused=[])
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "MeanAveragePrecision[Computed]":
         memo[id(self.process_group)] = self.process_group  # PyTorch's handle, which can't be copied
@@ -393,6 +426,7 @@ class MeanAveragePrecision(Generic[Computed]):
 
     def __repr__(self) -> str:
         with self._lock:
+            self._add_delayed()
             self._match_waiting()
             num_images, num_detections = len(self._seen), sum(map(len, self._tallies[self.protocol.iou_type]))
         counts = f"{text.count(num_images, 'image')}, {text.count(num_detections, 'detection')}"
@@ -408,8 +442,58 @@ class MeanAveragePrecision(Generic[Computed]):
     def _is_watching(self) -> bool:
         return self.warn and self._num_watched < _WATCHED
 
-    def _update_images(self, preds: Any, targets: Any, ids: ImageIds | None) -> None:
-        """Match one dict per image, through the buffer if possible, else through columns."""
+    @property
+    def _pred_keys(self) -> Keys:
+        return DETECTION_KEYS.of_shapes(*self._shapes)
+
+    @property
+    def _target_keys(self) -> Keys:
+        return TRUTH_KEYS.of_shapes(*self._shapes)
+
+    def _can_delay(self, *batches: Any) -> bool:
+        """Whether batches have arrays on a device that are copied to host memory without waiting."""
+        # With "parallel" arrays stay on their device, and masks have their own way from it.
+        has_masks = not {"segm", "boundary"}.isdisjoint(self.protocols)
+        return self.engine != "parallel" and not has_masks and has_device_arrays(*batches)
+
+    def _delay(
+        self, dicts: Sequence[Mapping[str, Any]], add: Callable[[list[dict[str, Any]]], None], *, is_joined: bool
+    ) -> None:
+        """Start to copy the arrays of an update that `add` adds when they are in host memory."""
+        self._delayed.append(_Delayed(self._num_updates, Snapshot(dicts, is_joined=is_joined), add))
+        self._add_delayed(is_waiting=False)
+
+    def _add_delayed(self, *, is_waiting: bool = True) -> None:
+        """Add the delayed updates whose values have arrived, in their order; or with `is_waiting` all.
+
+        An update with invalid values is left out, and its error is kept for `_report_refused`.
+        """
+        while self._delayed:
+            update = self._delayed[0]
+            if not is_waiting and len(self._delayed) <= _MOST_DELAYED and not update.snapshot.has_arrived:
+                return
+            try:
+                update.add(update.snapshot.wait())
+            except InputError as error:
+                words = "was left out when its arrays had arrived in host memory; all other updates count"
+                self._refused.append(InputError(f"update {update.number} {words}: {error}"))
+            except Exception as error:  # a warning that is raised as an error
+                self._refused.append(error)
+            self._delayed.popleft().snapshot.release()
+
+    def _report_refused(self) -> None:
+        """Raise the error of the first delayed update that was left out and not reported yet, if any."""
+        if self._refused:
+            raise self._refused.pop(0)
+
+    def _settle(self) -> None:
+        """Match all updates. Raise the error of one that is invalid, once."""
+        self._add_delayed()
+        self._report_refused()
+        self._match_waiting()
+
+    def _update_images(self, preds: Any, targets: Any, ids: Any) -> None:
+        """Match one dict per image, at once or when its arrays are in host memory."""
         for name, images in (("preds", preds), (self._targets, targets)):
             if type(images) is not list and (isinstance(images, Mapping | str) or not isinstance(images, Sequence)):
                 kinds = "a list of dicts, a dict of padded batches, or columns"
@@ -421,6 +505,23 @@ class MeanAveragePrecision(Generic[Computed]):
             raise InputError(f"`preds` and `{self._targets}` must have one entry per image; got {counts}")
         preds = in_argument("preds", as_dicts, preds, DETECTION_KEYS, *self._shapes)
         targets = in_argument(self._targets, as_dicts, targets, TRUTH_KEYS, *self._shapes)
+        if self._can_delay(preds, targets):
+            found = delayed_images(preds, self._pred_keys)
+            known = delayed_images(targets, self._target_keys)
+            if found is not None and known is not None:
+                self._delay([*found, *known, {"image_ids": ids}], self._add_dicts, is_joined=True)
+                return
+        self._add_delayed()
+        self._add_images(preds, targets, _host_image_ids(ids))
+
+    def _add_dicts(self, dicts: list[dict[str, Any]]) -> None:
+        """Match one dict per image: predictions, targets, and a dict with the given ids, whose arrays have arrived."""
+        *images, ids = dicts
+        num = len(images) // 2
+        self._add_images(images[:num], images[num:], _host_image_ids(ids["image_ids"]))
+
+    def _add_images(self, preds: Any, targets: Any, ids: ImageIds | None) -> None:
+        """Match one dict per image, through the buffer if possible, else through columns."""
         ids = self._ids_in(targets) if ids is None else ids
         rows = self._new_rows(ids, len(preds))
         if rows is not None and ids is not None:
@@ -492,20 +593,41 @@ class MeanAveragePrecision(Generic[Computed]):
             tally = match_buffer(self._waiting, num_threads(self.threads))
             self._tallies[self.protocol.iou_type].append(tally)
 
-    def _update_padded(self, preds: Mapping[str, Any], targets: Mapping[str, Any], ids: ImageIds | None) -> None:
+    def _update_padded(self, preds: Mapping[str, Any], targets: Mapping[str, Any], ids: Any) -> None:
+        """Match a padded batch, at once or when its arrays are in host memory."""
         keys, truth_keys = (each.of_shapes(*self._shapes) for each in (PADDED_DETECTION_KEYS, PADDED_TRUTH_KEYS))
-        batch = PaddedBatch.from_dict("preds", preds, keys, as_numpy=True)
-        truth_batch = PaddedBatch.from_dict("targets", targets, truth_keys, as_numpy=True)
+        is_delayed = self._can_delay(preds, targets)
+        batch = PaddedBatch.from_dict("preds", preds, keys, as_numpy=not is_delayed)
+        truth_batch = PaddedBatch.from_dict("targets", targets, truth_keys, as_numpy=not is_delayed)
         if batch.num_images != truth_batch.num_images:
             counts = f"{batch.num_images} and {truth_batch.num_images}"
             raise InputError(f"`preds` and `targets` must have as many images; got {counts}")
-        if ids is None and targets.get("image_id") is not None:
-            ids = read_image_ids(targets["image_id"])
+        ids = targets.get("image_id") if ids is None else ids
+        if is_delayed and can_delay(batch) and can_delay(truth_batch):
+            ids = ids if ids is None or is_on_device(ids) else read_image_ids(ids)
+            dicts = [batch.arrays, truth_batch.arrays, {"image_ids": ids}]
+            self._delay(
+                dicts,
+                partial(self._add_padded_dicts, batch.without_arrays(), truth_batch.without_arrays()),
+                is_joined=False,
+            )
+            return
+        self._add_delayed()
+        self._add_padded(batch, truth_batch, _host_image_ids(ids))
+
+    def _add_padded_dicts(self, batch: PaddedBatch, truth_batch: PaddedBatch, dicts: list[dict[str, Any]]) -> None:
+        """Match a padded batch whose arrays have arrived."""
+        preds, targets, ids = dicts
+        batch, truth_batch = batch._replace(arrays=preds), truth_batch._replace(arrays=targets)
+        self._add_padded(batch, truth_batch, _host_image_ids(ids["image_ids"]))
+
+    def _add_padded(self, batch: PaddedBatch, truth_batch: PaddedBatch, ids: ImageIds | None) -> None:
+        """Match a padded batch, through the buffer if possible, else through columns."""
         rows = self._new_rows(ids, batch.num_images)
         if rows is not None and ids is not None:
             batch, truth_batch, ids = batch.take(rows), truth_batch.take(rows), ids.take(rows)
         images = self._checked_images(ids, batch.num_images)
-        settings = {"image_ids": images, "box_format": self.box_format}
+        settings: dict[str, Any] = {"image_ids": images, "box_format": self.box_format}
         read = partial(in_argument, "preds", batch.build, Detections, **settings)
         if self._add_to_buffer(batch.collect_arrays(), truth_batch.collect_arrays(), images, read):
             self._remember(images, ids)
@@ -613,6 +735,10 @@ class MeanAveragePrecision(Generic[Computed]):
             if mistake.kind not in self._warned:
                 self._warned |= {mistake.kind}
                 warnings.warn(f"{mistake} (warn=False silences this)", stacklevel=caller_level())
+
+
+def _host_image_ids(ids: Any) -> ImageIds | None:
+    return None if ids is None else read_image_ids(ids)
 
 
 def caller_level() -> int:

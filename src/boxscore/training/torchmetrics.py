@@ -120,7 +120,7 @@ class _Matcher(metric.MeanAveragePrecision[Any]):
     def drain(self) -> bytes:
         """Return the bytes of all tallies, and forget the updates."""
         with self._lock:
-            self._match_waiting()
+            self._settle()
             content = b"".join(storage.to_bytes(joined(parts)) for parts in self._tallies.values() if parts)
             self.reset()
             return content
@@ -295,7 +295,11 @@ class MeanAveragePrecision(Metric):
     def tallies(self) -> list[torch.Tensor]:
         """The state: bytes of tallies, one or more per tensor; one tensor while states are synchronized."""
         if isinstance(self._tallies, _Tallies):
-            self._tallies.drain(self.device)
+            try:
+                self._tallies.drain(self.device)
+            finally:  # batches whose arrays have arrived now may have given warnings
+                if self._tallies.matcher is not None:
+                    self._warned |= self._tallies.matcher._warned
         return self._tallies
 
     @tallies.setter
