@@ -135,10 +135,17 @@ HOMES = {
         {"core/geometry/keypoints.h", "boxscore/data/geometry/keypoints.py"},
     ),
     "NumPy's order of additions": (
-        r"lane\[4\] \+ lane\[5\]",
-        {"core/platform/pairwise_sum.h", "boxscore/data/geometry/keypoints.py"},
+        r"lane\[4\] \+ lane\[5\]|\[:, 0::2\] \+ ",
+        {
+            "core/platform/pairwise_sum.h",
+            "boxscore/data/geometry/keypoints.py",
+            "boxscore/engines/parallel/static_finish.py",
+        },
     ),
-    "means over classes": (r"pairwise_sum_by\(num_defined", {"core/curves/average.h"}),
+    "means over classes": (
+        r"pairwise_sum_by\(num_defined|sum_M / ",
+        {"core/curves/average.h", "boxscore/engines/parallel/static_finish.py"},
+    ),
     "reduce by class": (
         r"\bcan_finish_together\(",
         {"boxscore/engines/native/compiled_engine.py", "boxscore/engines/map_reduce.py"},

@@ -234,6 +234,11 @@ def segment_min(value_D: Array, segment_D: Array, num_segments: int, *, empty: i
     return _library_of(value_D).segment_min(value_D, segment_D, num_segments, empty)
 
 
+def segment_max(value_D: Array, segment_D: Array, num_segments: int, *, empty: float) -> Array:
+    """The largest value of each segment, or `empty`, which no value may be below. Shape (num_segments,)."""
+    return _library_of(value_D).segment_max(value_D, segment_D, num_segments, empty)
+
+
 def segment_sum(value_D: Array, segment_D: Array, num_segments: int) -> Array:
     """The sum of each segment, 0 where it is empty. Shape (num_segments,)."""
     return _library_of(value_D).segment_sum(value_D, segment_D, num_segments)
@@ -262,8 +267,16 @@ def sum_of_steps(step: Callable[[Any], tuple[Array, ...]], num: Any, *, like: Ar
     return _library_of(like).sum_of_steps(step, num)
 
 
+def sorted_order(*columns: Array) -> Array:
+    """The order that puts rows in ascending order of the first column, then of the next, where they live; stable.
+
+    `order_by` is the same for columns in host memory. Shape (D,) each, without NaN.
+    """
+    return _library_of(columns[0]).lexsort(columns[::-1])
+
+
 def cumulative_sum(value_D: Array) -> Array:
-    """The running sum. Shape (D,)."""
+    """The running sum along the first axis. Shape (D, ...)."""
     return _library_of(value_D).cumulative_sum(value_D)
 
 

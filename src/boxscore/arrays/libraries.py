@@ -94,6 +94,10 @@ class NumPy:
         """The running sum. Shape (D,)."""
         return self.namespace().cumulative_sum(value_D, axis=0)
 
+    def lexsort(self, columns: Sequence[Array]) -> Array:
+        """The order that sorts rows by the last column, then by the one before it. Shape (D,)."""
+        return np.lexsort(tuple(columns))
+
     def fixed_point(self, step: Callable[[Array], Array], start: Array) -> Array:
         """Repeat `step` until it changes nothing. Copies one flag per iteration to the host."""
         xp = self.namespace()
@@ -107,6 +111,12 @@ class NumPy:
         smallest = np.full(num_segments, empty, dtype=value_D.dtype)
         np.minimum.at(smallest, segment_D, value_D)
         return smallest
+
+    def segment_max(self, value_D: Array, segment_D: Array, num_segments: int, empty: float) -> Array:
+        """The largest value of each segment, or `empty`. Shape (num_segments,)."""
+        largest = np.full(num_segments, empty, dtype=value_D.dtype)
+        np.maximum.at(largest, segment_D, value_D)
+        return largest
 
     def segment_sum(self, value_D: Array, segment_D: Array, num_segments: int) -> Array:
         """The sum of each segment. Shape (num_segments,)."""
@@ -199,6 +209,12 @@ class PyTorch(NumPy):
     def cumulative_sum(self, value_D: Array) -> Array:
         return value_D.cumsum(0)  # the compat layer's own makes torch.compile warn
 
+    def lexsort(self, columns: Sequence[Array]) -> Array:
+        order = columns[0].argsort(stable=True)
+        for column in columns[1:]:
+            order = order.index_select(0, column.index_select(0, order).argsort(stable=True))
+        return order
+
     def fixed_point(self, step: Callable[[Array], Array], start: Array) -> Array:
         if not self.module.compiler.is_compiling():
             return super().fixed_point(step, start)
@@ -213,6 +229,10 @@ class PyTorch(NumPy):
     def segment_min(self, value_D: Array, segment_D: Array, num_segments: int, empty: int) -> Array:
         start = self.module.full((num_segments,), empty, dtype=value_D.dtype, device=value_D.device)
         return start.scatter_reduce(0, segment_D, value_D, "amin")
+
+    def segment_max(self, value_D: Array, segment_D: Array, num_segments: int, empty: float) -> Array:
+        start = self.module.full((num_segments,), empty, dtype=value_D.dtype, device=value_D.device)
+        return start.scatter_reduce(0, segment_D, value_D, "amax")
 
     def segment_sum(self, value_D: Array, segment_D: Array, num_segments: int) -> Array:
         start = self.module.zeros(num_segments, dtype=value_D.dtype, device=value_D.device)
@@ -279,6 +299,9 @@ class Jax(NumPy):
     def contiguous(self, array: Array) -> Array:
         return array
 
+    def lexsort(self, columns: Sequence[Array]) -> Array:
+        return self.namespace().lexsort(tuple(columns))
+
     def fixed_point(self, step: Callable[[Array], Array], start: Array) -> Array:
         def is_changing(state: tuple[Array, Array]) -> Array:
             return (state[0] != state[1]).any()
@@ -287,6 +310,9 @@ class Jax(NumPy):
 
     def segment_min(self, value_D: Array, segment_D: Array, num_segments: int, empty: int) -> Array:
         return self.namespace().full(num_segments, empty, value_D.dtype).at[segment_D].min(value_D)
+
+    def segment_max(self, value_D: Array, segment_D: Array, num_segments: int, empty: float) -> Array:
+        return self.namespace().full(num_segments, empty, value_D.dtype).at[segment_D].max(value_D)
 
     def segment_sum(self, value_D: Array, segment_D: Array, num_segments: int) -> Array:
         return self.namespace().zeros(num_segments, value_D.dtype).at[segment_D].add(value_D)
@@ -346,6 +372,13 @@ class TensorFlow(NumPy):
     def contiguous(self, array: Array) -> Array:
         return array
 
+    def lexsort(self, columns: Sequence[Array]) -> Array:
+        tf = self.module
+        order = tf.argsort(columns[0], stable=True)
+        for column in columns[1:]:
+            order = tf.gather(order, tf.argsort(tf.gather(column, order), stable=True))
+        return order
+
     def fixed_point(self, step: Callable[[Array], Array], start: Array) -> Array:
         tf = self.module
 
@@ -358,6 +391,11 @@ class TensorFlow(NumPy):
         tf = self.module
         start = tf.fill([num_segments], tf.constant(empty, value_D.dtype))
         return tf.tensor_scatter_nd_min(start, segment_D[:, None], value_D)
+
+    def segment_max(self, value_D: Array, segment_D: Array, num_segments: int, empty: float) -> Array:
+        tf = self.module
+        start = tf.fill([num_segments], tf.constant(empty, value_D.dtype))
+        return tf.tensor_scatter_nd_max(start, segment_D[:, None], value_D)
 
     def segment_sum(self, value_D: Array, segment_D: Array, num_segments: int) -> Array:
         return self.module.math.unsorted_segment_sum(value_D, segment_D, num_segments)

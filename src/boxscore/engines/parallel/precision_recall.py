@@ -101,16 +101,22 @@ def curves_of_counts(
     num_true_D, num_false_D = counts
     real = float_dtype(score_D)
     truths_D = xp.astype(xp.take(num_truths_K, clip_label(label_D), axis=0), real)
-    true_D, counted_D = xp.astype(num_true_D, real), xp.astype(num_true_D + num_false_D, real)
-    one_D = xp.ones_like(true_D)  # for rows without a class, and classes without truths
+    true_D = xp.astype(num_true_D, real)
+    one_D = xp.ones_like(true_D)  # for classes without truths
     return ClassCurves(
         label=label_D,
         score=score_D,
         num_true=num_true_D,
         num_false=num_false_D,
-        precision=true_D / (xp.maximum(counted_D, one_D) + epsilon),
+        precision=precision_of(true_D, xp.astype(num_true_D + num_false_D, real), epsilon),
         recall=true_D / xp.maximum(truths_D, one_D),
     )
+
+
+def precision_of(num_true: Array, num_counted: Array, epsilon: float) -> Array:
+    """Precision from counts, as floats; 0 where nothing is counted. Any shape."""
+    xp = namespace(num_true)
+    return num_true / (xp.maximum(num_counted, xp.ones_like(num_counted)) + epsilon)
 
 
 def _running_count(mask_D: Array, label_D: Array, num_classes: int) -> Array:
