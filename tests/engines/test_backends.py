@@ -10,6 +10,7 @@ import boxscore
 from boxscore import parallel
 from boxscore.arrays import library, to_numpy
 from boxscore.coco import mask as mask_functions
+from boxscore.engines.parallel import postprocessing
 from tests.conftest import Backend, make_backend
 from tests.support.scenes import padded, random_scene
 
@@ -82,9 +83,15 @@ def test_masks_are_compared_by_their_pixels(backend: Backend) -> None:
         assert np.array_equal(found[image], mask_functions.iou(ours, theirs, is_crowd[image].astype(int)))
 
 
+@pytest.mark.parametrize("is_tiled", [False, True])
 @pytest.mark.parametrize("is_by_class", [False, True])
-def test_non_maximum_suppression(backend: Backend, batch: Any, is_by_class: bool) -> None:
-    """The second fixed point."""
+def test_non_maximum_suppression(
+    backend: Backend, batch: Any, is_by_class: bool, is_tiled: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second fixed point, from all pairs at once and in tiles."""
+    if is_tiled:
+        monkeypatch.setattr(postprocessing, "PAIRS_PER_TILE", 300)
+        monkeypatch.setattr(postprocessing, "LEAST_WINDOW", 4)
     found, _ = batch
     columns = [found.boxes, found.scores, found.labels, found.discarded]
 
@@ -93,6 +100,25 @@ def test_non_maximum_suppression(backend: Backend, batch: Any, is_by_class: bool
         return parallel.discard_overlapping(box, score, 0.4, label=label, discarded=discarded, box_format="xywh")
 
     assert_same(backend, suppress, columns)
+
+
+@pytest.mark.parametrize("pairs", [2**21, 300])
+def test_non_maximum_suppression_of_batches_of_any_size(batch: Any, pairs: int, monkeypatch: Any) -> None:
+    """TensorFlow traces once for all numbers of images."""
+    import tensorflow as tf
+
+    monkeypatch.setattr(postprocessing, "PAIRS_PER_TILE", pairs)
+    found, _ = batch
+    num_boxes = found.scores.shape[1]
+
+    def suppress(box: Any, score: Any) -> Any:
+        return parallel.discard_overlapping(box, score, 0.4, box_format="xywh")
+
+    specs = [tf.TensorSpec((None, num_boxes, 4), tf.float64), tf.TensorSpec((None, num_boxes), tf.float64)]
+    traced = tf.function(suppress, input_signature=specs)
+    for num_images in (5, 2):
+        box, score = found.boxes[:num_images], found.scores[:num_images]
+        assert np.array_equal(traced(tf.constant(box), tf.constant(score)), suppress(box, score))
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)

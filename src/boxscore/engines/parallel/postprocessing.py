@@ -1,15 +1,26 @@
 """Post-processing (Alg. 5): masks of discarded detections, instead of fewer detections.
 
 Each function takes a mask and returns one with more detections discarded, so they can be chained in any order; shapes
-never change. Dimensions: N images, D detections, E the same detections on a second axis.
+never change. Dimensions: N images, D detections, W detections of a window, E detections on a second axis.
 """
 
 import math
+from functools import partial
+from typing import NamedTuple, get_args
 
 from boxscore.arrays import Array, arange, cumulative_max, fixed_point, float_dtype, namespace
-from boxscore.data.geometry.box_formats import BoxFormat
-from boxscore.engines.parallel.iou import pairwise_iou
-from boxscore.protocol.protocol import Pixels
+from boxscore.data.geometry.box_formats import UPRIGHT_FORMATS, BoxFormat, check_box_format
+from boxscore.data.geometry.boxes import MeasuredBoxes, iou_of_measured, measure
+from boxscore.protocol.fields import check_choice
+from boxscore.protocol.protocol import Pixels, extent_of
+
+PAIRS_PER_TILE = 2**21
+"""Number of pairs of boxes that suppression compares at a time: 16 MB for each column of doubles."""
+LEAST_WINDOW = 64
+"""The least number of boxes of an image that a step of suppression decides together."""
+ROUNDS_PER_STEP = 8
+"""Length of a chain of overlapping boxes, in pairs, that one step settles; longer ones take more steps."""
+UNDECIDED, KEPT, DISCARDED = 0, 1, 2
 
 
 def discard_below(score: Array, threshold: float, *, discarded: Array | None = None) -> Array:
@@ -60,8 +71,8 @@ def discard_overlapping(
     """Discard the boxes that greedy non-maximum suppression discards, for all images at once. Shape (N, D).
 
     A box is discarded if a better box that is kept has an IoU above `threshold` with it. Greedy NMS visits the boxes
-    one by one; but the kept boxes are the only mask for which that sentence is true, so they are the fixed point of
-    applying the sentence to all boxes at once.
+    one by one; but the kept boxes are the only mask for which that sentence is true, so they are a fixed point, reached
+    by deciding many boxes at once, the best ones first. Pairs are compared in tiles: memory does not grow with D * D.
 
     Args:
         box: Boxes. Shape (N, D, 4).
@@ -77,18 +88,103 @@ def discard_overlapping(
     >>> discard_overlapping(box, np.array([[0.9, 0.8, 0.7]]), 0.7).tolist()
     [[False, True, False]]
     """
+    check_box_format(box_format, UPRIGHT_FORMATS)
+    check_choice("pixels", pixels, get_args(Pixels))
     xp = namespace(box)
-    rank_ND = rank_by_score(score, label=label, discarded=discarded)
-    iou_NDE = pairwise_iou(box, box, box_format=box_format, pixels=pixels)
-    is_threat_NDE = (iou_NDE > threshold) & (rank_ND[:, None, :] < rank_ND[:, :, None])
-    if label is not None:
-        is_threat_NDE = is_threat_NDE & (label[:, None, :] == label[:, :, None])
-    is_open_ND = xp.ones_like(score, dtype=xp.bool) if discarded is None else ~discarded
+    rank_ND = rank_by_score(score, discarded=discarded)
+    order_ND = xp.argsort(rank_ND, axis=-1, stable=True)
+
+    def sort(column_ND: Array) -> Array:
+        return xp.take_along_axis(column_ND, order_ND, axis=-1)
+
+    measured = measure(xp.astype(box, float_dtype(box)), box_format=box_format, pixels=pixels)
+    rivals = _Rivals(
+        MeasuredBoxes(*map(sort, measured)), None if label is None else sort(label), threshold, extent_of(pixels)
+    )
+    is_open_ND = xp.ones_like(rank_ND, dtype=xp.bool) if discarded is None else ~sort(discarded)
+    num_images, num_boxes = box.shape[:2]
+    if (num_images or 1) * num_boxes**2 <= PAIRS_PER_TILE:  # TensorFlow may not know `num_images` while it traces
+        is_kept_ND = _keep_among_all(rivals, is_open_ND)
+    else:
+        start_ND = xp.where(is_open_ND, xp.zeros_like(rank_ND), DISCARDED * xp.ones_like(rank_ND))
+        is_kept_ND = fixed_point(partial(_decide, rivals), start_ND) == KEPT
+    return ~xp.take_along_axis(is_kept_ND, rank_ND, axis=-1)
+
+
+class _Rivals(NamedTuple):
+    """The boxes of each image in descending order of score, and when two of them compete."""
+
+    columns: MeasuredBoxes
+    label_ND: Array | None
+    threshold: float
+    extent: float
+
+    def at(self, place_NW: Array) -> "_Rivals":
+        """The boxes at some places of the order."""
+        take = namespace(place_NW).take_along_axis
+        columns = MeasuredBoxes(*(take(column_ND, place_NW, axis=-1) for column_ND in self.columns))
+        label_NW = None if self.label_ND is None else take(self.label_ND, place_NW, axis=-1)
+        return self._replace(columns=columns, label_ND=label_NW)
+
+    def between(self, first: int, last: int) -> "_Rivals":
+        """The boxes from one place of the order up to another."""
+        columns = MeasuredBoxes(*(column_ND[:, first:last] for column_ND in self.columns))
+        return self._replace(columns=columns, label_ND=None if self.label_ND is None else self.label_ND[:, first:last])
+
+    def overlaps(self, others: "_Rivals") -> Array:
+        """Whether pairs of boxes can't both be kept. Shape (N, W, E)."""
+        is_overlap_NWE = iou_of_measured(self.columns, others.columns, extent=self.extent) > self.threshold
+        if self.label_ND is None or others.label_ND is None:
+            return is_overlap_NWE
+        return is_overlap_NWE & (self.label_ND[:, :, None] == others.label_ND[:, None, :])
+
+
+def _keep_among_all(rivals: _Rivals, is_open_ND: Array) -> Array:
+    """The boxes that are kept, from all pairs at once. Shape (N, D)."""
+    xp = namespace(is_open_ND)
+    place_D = arange(is_open_ND.shape[1], like=is_open_ND)
+    is_threat_NDE = rivals.overlaps(rivals) & (place_D < place_D[:, None])
 
     def survivors(is_kept_ND: Array) -> Array:
         return is_open_ND & ~xp.any(is_threat_NDE & is_kept_ND[:, None, :], axis=2)
 
-    return ~fixed_point(survivors, is_open_ND)
+    return fixed_point(survivors, is_open_ND)
+
+
+def _decide(rivals: _Rivals, state_ND: Array) -> Array:
+    """Decide the best undecided boxes of each image, and discard all boxes that the kept ones overlap. Shape (N, D).
+
+    A box that no better undecided box overlaps is kept. All better undecided boxes of a box in the window are in the
+    window, too; and the best of all is kept, so that every step decides boxes of every image that has undecided ones.
+    """
+    xp = namespace(state_ND)
+    num_images, num_boxes = state_ND.shape
+    num_images = num_images or 1
+    width = min(num_boxes, max(LEAST_WINDOW, PAIRS_PER_TILE // (num_images * num_boxes)))
+    tile = max(1, PAIRS_PER_TILE // (num_images * width))
+
+    place_ND = xp.zeros_like(state_ND) + arange(num_boxes, like=state_ND)
+    place_NW = xp.argsort(xp.where(state_ND == UNDECIDED, place_ND, place_ND + num_boxes), axis=-1)[:, :width]
+    window = rivals.at(place_NW)
+    is_threat_NWW = window.overlaps(window) & (place_NW[:, :, None] < place_NW[:, None, :])
+    is_open_NW = xp.take_along_axis(state_ND, place_NW, axis=-1) == UNDECIDED
+    is_kept_NW = xp.zeros_like(is_open_NW)
+    for _ in range(ROUNDS_PER_STEP):
+        is_next_NW = is_open_NW & ~xp.any(is_threat_NWW & is_open_NW[:, :, None], axis=1)
+        is_kept_NW = is_kept_NW | is_next_NW
+        is_open_NW = is_open_NW & ~is_next_NW & ~xp.any(is_threat_NWW & is_next_NW[:, :, None], axis=1)
+
+    parts = []
+    for first in range(0, num_boxes, tile):
+        last = min(first + tile, num_boxes)
+        part_NE = state_ND[:, first:last]
+        place_N1E, kept_place_NW1 = place_ND[:, None, first:last], xp.where(is_kept_NW, place_NW, -1)[:, :, None]
+        is_overlap_NWE = window.overlaps(rivals.between(first, last)) & (kept_place_NW1 < place_N1E)
+        is_lost_NE = xp.any(is_overlap_NWE & (kept_place_NW1 >= 0), axis=1) & (part_NE == UNDECIDED)
+        is_kept_NE = xp.any(kept_place_NW1 == place_N1E, axis=1)
+        part_NE = xp.where(is_kept_NE, KEPT * xp.ones_like(part_NE), part_NE)
+        parts.append(xp.where(is_lost_NE, DISCARDED * xp.ones_like(part_NE), part_NE))
+    return xp.concat(parts, axis=1)
 
 
 def rank_by_score(score: Array, *, label: Array | None = None, discarded: Array | None = None) -> Array:
