@@ -211,6 +211,14 @@ def test_random_documents_are_read_as_python_reads_them(seed: int) -> None:
     check_case(seed)
 
 
+def test_the_box_around_zeros_of_both_signs_begins_at_the_later_one() -> None:
+    """As NumPy's minimum; found by `tests.fuzz_json`, as -8.77E-327 is -0."""
+    for first, second in (("-8.77E-327", "0.0"), ("0.0", "-0.0")):
+        points = f"[{first}, 6, 2, {second}, 7, 2, 3, 8, 2]"
+        row = f'{{"image_id": 1, "category_id": 1, "score": 0.5, "keypoints": {points}}}'
+        assert check(f"[{row}]".encode(), shapes="keypoints")
+
+
 def test_numbers_are_those_of_python() -> None:
     """200,000 spellings, bit for bit."""
     rand = random.Random(0)
