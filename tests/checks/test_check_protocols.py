@@ -105,7 +105,7 @@ class TestLvis:
         """With what LVIS has first."""
         dataset, results = clean(3)
         files = write(tmp_path / "t.json", json.dumps(dataset)), write(tmp_path / "d.json", json.dumps(results))
-        assert "this is no LVIS file" in says_the_same(capsys, *files, "--protocol", "lvis")
+        assert "this is not an LVIS file" in says_the_same(capsys, *files, "--protocol", "lvis")
 
     @pytest.mark.parametrize("has_names", [False, True])
     def test_lists_that_contradict_the_file_are_found(self, tmp_path: Path, *, has_names: bool) -> None:

@@ -18,7 +18,7 @@ from boxscore.data.dataset import take
 from boxscore.data.geometry.boxes import Boxes
 from boxscore.data.geometry.oriented_boxes import OrientedBoxes
 from tests.support.memory_limits import plenty
-from tests.support.near_truths import SIZE, centers, corners, data
+from tests.support.near_truths import SIZE, centers, corners, data, write_coco
 from tests.support.shared import shared_data
 
 
@@ -323,28 +323,9 @@ def test_a_watch_keeps_a_bounded_copy() -> None:
 
 
 def files(folder: Path, found: Detections, truths: Truths, *, first_id: int = 1) -> list[str]:
-    """Both as COCO files."""
-    labels = np.unique(np.concatenate([np.asarray(found.labels), np.asarray(truths.labels)])).tolist()
-    rows = zip(
-        *(np.asarray(column).tolist() for column in (truths.image_ids, truths.labels, truths.boxes)), strict=True
-    )
-    dataset = {
-        "images": [{"id": image, "width": SIZE[0], "height": SIZE[1]} for image in range(1, 14)],
-        "categories": [{"id": label, "name": f"class {label}"} for label in labels],
-        "annotations": [
-            {"id": i, "image_id": image, "category_id": label, "bbox": box, "area": box[2] * box[3], "iscrowd": 0}
-            for i, (image, label, box) in enumerate(rows, start=first_id)
-        ],
-    }
-    columns = (np.asarray(column).tolist() for column in (found.image_ids, found.labels, found.boxes, found.scores))
-    results = [
-        {"image_id": image, "category_id": label, "bbox": box, "score": score}
-        for image, label, box, score in zip(*columns, strict=True)
-    ]
-    paths = [folder / "gt.json", folder / "dt.json"]
-    for path, content in zip(paths, (dataset, results), strict=True):
-        path.write_text(json.dumps(content))
-    return [str(path) for path in paths]
+    """Both as COCO files, with 13 images of one size."""
+    images = [{"id": image, "width": SIZE[0], "height": SIZE[1]} for image in range(1, 14)]
+    return write_coco(folder, found, truths, images=images, first_id=first_id)
 
 
 @pytest.mark.parametrize("name", MISTAKES)

@@ -2,16 +2,17 @@
 
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from boxscore.checks.checklist import Finding
 from boxscore.checks.inspector import Reading, inspect_files
 from boxscore.cli import main
 from boxscore.formats.records import Options
+from tests.support import planted_problems
 from tests.support.planted_problems import NAMES, Rows, change, of
 from tests.support.pose_scenes import protocol_with
 from tests.support.small_files import write
@@ -44,11 +45,7 @@ def clean(seed: int, *, has_boxes: bool = False) -> tuple[dict[str, Any], Rows]:
     return {"images": images, "annotations": annotations, "categories": categories}, results
 
 
-def inspect(folder: Path, dataset: Any, results: Any = None) -> list[Finding]:
-    """The findings in these, written as files."""
-    truths = write(folder / "gt.json", json.dumps(dataset))
-    files = [] if results is None else [write(folder / "dt.json", json.dumps(results))]
-    return inspect_files(truths, files, OKS, Reading(options=Options(iou_types=("keypoints",))))
+inspect = partial(planted_problems.inspect, protocol=OKS, iou_types=("keypoints",))
 
 
 @pytest.mark.parametrize("has_boxes", [False, True])

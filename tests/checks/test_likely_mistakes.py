@@ -19,7 +19,7 @@ from boxscore.cli.sample import FOLDER
 from boxscore.data.dataset import take, with_geometries
 from boxscore.data.geometry.boxes import Boxes, to_xyxy
 from boxscore.data.geometry.keypoints import Keypoints
-from tests.support.near_truths import SIZE, centers, corners, data
+from tests.support.near_truths import SIZE, centers, corners, data, write_coco
 from tests.support.shared import shared_data
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
@@ -178,29 +178,10 @@ def test_tensors_of_16_bits_are_warned_of() -> None:
             metric.update(rounded, targets)
 
 
-def write_coco(folder: Path, found: Detections, truths: Truths) -> list[str]:
-    """Both as COCO files, with the numbers of boxes as they are."""
-    images = np.unique(np.asarray(truths.image_ids)).tolist()
-    rows = zip(
-        *(np.asarray(column).tolist() for column in (truths.image_ids, truths.labels, truths.boxes)), strict=True
-    )
-    dataset = {
-        "images": [{"id": image} for image in images],
-        "categories": [{"id": label, "name": f"class {label}"} for label in range(1, 11)],
-        "annotations": [
-            {"id": i, "image_id": image, "category_id": label, "bbox": box, "area": box[2] * box[3], "iscrowd": 0}
-            for i, (image, label, box) in enumerate(rows, start=1)
-        ],
-    }
-    columns = (np.asarray(column).tolist() for column in (found.image_ids, found.labels, found.boxes, found.scores))
-    results = [
-        {"image_id": image, "category_id": label, "bbox": box, "score": score}
-        for image, label, box, score in zip(*columns, strict=True)
-    ]
-    paths = [folder / "gt.json", folder / "dt.json"]
-    for path, content in zip(paths, (dataset, results), strict=True):
-        path.write_text(json.dumps(content))
-    return [str(path) for path in paths]
+def files(folder: Path, found: Detections, truths: Truths) -> list[str]:
+    """Both as COCO files, without sizes of images."""
+    images = [{"id": image} for image in np.unique(np.asarray(truths.image_ids)).tolist()]
+    return write_coco(folder, found, truths, images=images)
 
 
 IN_FILES = [name for name, mistake in MISTAKES.items() if mistake.box_format == "xywh"]
@@ -209,7 +190,7 @@ IN_FILES = [name for name, mistake in MISTAKES.items() if mistake.box_format == 
 @pytest.mark.parametrize("name", IN_FILES)
 def test_eval_warns_once_of_each_mistake(tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str) -> None:
     """Though COCO files are evaluated without looking at columns, if nothing in them is suspicious."""
-    paths = write_coco(tmp_path, *scene(MISTAKES[name]))
+    paths = files(tmp_path, *scene(MISTAKES[name]))
     assert main(["eval", *paths]) == 0
     told = capsys.readouterr().err.splitlines()
     assert len(told) == 1
@@ -221,7 +202,7 @@ def test_eval_warns_once_of_each_mistake(tmp_path: Path, capsys: pytest.CaptureF
 @pytest.mark.parametrize("name", IN_FILES)
 def test_check_finds_each_mistake(tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str) -> None:
     """In the detections once, by this check or by one of the file's rows."""
-    paths = write_coco(tmp_path, *scene(MISTAKES[name]))
+    paths = files(tmp_path, *scene(MISTAKES[name]))
     assert main(["check", *paths, "--json", "-"]) == 0
     findings = json.loads(capsys.readouterr().out)
     kinds = [each["kind"] for each in findings if each["severity"] == "warning" and each["file"] == paths[1]]
@@ -231,7 +212,7 @@ def test_check_finds_each_mistake(tmp_path: Path, capsys: pytest.CaptureFixture[
 
 def test_commands_say_nothing_of_correct_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A detector that finds nearly everything."""
-    paths = write_coco(tmp_path, *data())
+    paths = files(tmp_path, *data())
     assert main(["eval", *paths]) == 0
     assert capsys.readouterr().err == ""
 
@@ -244,7 +225,7 @@ class TestImages:
         """Also where the part is large enough for a plausible AP."""
         found, truths = data(num_images=100)
         found = take(found, np.asarray(found.image_ids) <= 100 * share)
-        paths = write_coco(tmp_path, found, truths)
+        paths = files(tmp_path, found, truths)
         assert main(["eval", *paths]) == 0
         told = capsys.readouterr().err
         assert told.count("warning") == 1

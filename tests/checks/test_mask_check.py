@@ -1,6 +1,5 @@
 """`boxscore check --iou-type segm`: each planted problem of masks is found, with its count and place."""
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from boxscore.cli import main
 from boxscore.data.geometry.masks import Masks
 from boxscore.formats.records import Options
 from boxscore.protocol.protocol import Protocol
+from tests.support import planted_problems
 from tests.support.planted_problems import NAMES, Rows, change, of
 from tests.support.shared import shared_data
 from tests.support.small_files import PNG, write
@@ -52,12 +52,9 @@ def clean(seed: int) -> tuple[dict[str, Any], Rows]:
 
 
 def inspect(folder: Path, dataset: Any, results: Any = None, *iou_types: str) -> list[Finding]:
-    """The findings in these, written as files."""
-    truths = write(folder / "gt.json", json.dumps(dataset))
-    files = [] if results is None else [write(folder / "dt.json", json.dumps(results))]
+    """The findings in these, with masks by default."""
     types = iou_types or ("segm",)
-    reading = Reading(options=Options(iou_types=types))
-    return inspect_files(truths, files, Protocol.named("coco", iou_type=types[0]), reading)
+    return planted_problems.inspect(folder, dataset, results, iou_types=types, iou_type=types[0])
 
 
 @pytest.mark.parametrize("iou_types", [("segm",), ("bbox", "segm"), ("boundary",), ("bbox",)])

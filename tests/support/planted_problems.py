@@ -1,15 +1,17 @@
 """A clean dataset, and problems planted into it: what `boxscore check` must find."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from boxscore.checks.checklist import Finding
-from boxscore.checks.inspector import inspect_files
-from boxscore.protocol.protocol import Protocol
+from boxscore.checks.inspector import Reading, inspect_files
+from boxscore.formats.records import Options
+from boxscore.protocol.protocol import ProtocolLike, as_protocol
+from tests.support.small_files import write
 
 Rows = list[dict[str, Any]]
 
@@ -36,14 +38,20 @@ def clean(seed: int) -> tuple[dict[str, Any], Rows]:
     return {"images": images, "annotations": annotations, "categories": categories}, results
 
 
-def inspect(folder: Path, dataset: Any, results: Any = None, protocol: str = "coco", **changes: Any) -> list[Finding]:
+def inspect(
+    folder: Path,
+    dataset: Any,
+    results: Any = None,
+    protocol: ProtocolLike = "coco",
+    *,
+    iou_types: Sequence[str] = ("bbox",),
+    **changes: Any,
+) -> list[Finding]:
     """The findings in these, written as files."""
-    truths, detections = folder / "gt.json", folder / "dt.json"
-    truths.write_text(json.dumps(dataset))
-    if results is not None:
-        detections.write_text(json.dumps(results))
-    files = [] if results is None else [detections]
-    return inspect_files(truths, files, Protocol.named(protocol, **changes))
+    truths = write(folder / "gt.json", json.dumps(dataset))
+    files = [] if results is None else [write(folder / "dt.json", json.dumps(results))]
+    rules, reading = as_protocol(protocol).replace(**changes), Reading(options=Options(iou_types=tuple(iou_types)))
+    return inspect_files(truths, files, rules, reading)
 
 
 def of(findings: list[Finding], kind: str) -> Finding:
