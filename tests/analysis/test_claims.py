@@ -186,7 +186,7 @@ def test_other_numbers_are_found_and_named(scene: tuple[Detections, Truths]) -> 
 
 
 def covered(truths: Truths, *, is_federated: bool) -> Truths:
-    """With half of the classes looked for in half of the images."""
+    """With half of the classes verified in half of the images."""
     if not is_federated:
         return truths
     image, label = (each.reshape(-1) for each in np.meshgrid(np.arange(0, 30, 2), LABELS[::2]))
@@ -337,8 +337,8 @@ def test_labels_that_are_no_classes_are_left_out() -> None:
     alone = explain_claim(detections, truths, "0.500000")  # class 7 of both
     assert (alone.matches[0].how, alone.num_unknown, alone.num_detections) == ("coco", 1, 2)
     assert str(alone).endswith(
-        "1 of 2 detections have labels that are no classes of the truths; these count only where a setting changes"
-        " labels."
+        "1 of 2 detections have labels that are not among the classes of the truths; these count only where a"
+        " setting changes labels."
     )
     assert boxscore.evaluate(*apply_settings(detections, truths, Protocol.named("coco"), []))["map"] == pytest.approx(
         0.5
@@ -450,7 +450,7 @@ def test_the_command_finds_other_labels(
     out, err = capsys.readouterr()
     assert f"map     0.537482  {setting}" in out
     assert f"{setting}: The labels of detections are" in out
-    assert "of 356 detections have labels that are no classes of the truths" in out
+    assert "of 356 detections have labels that are not among the classes of the truths" in out
     assert err == ""
     assert main(["explain", FILES[0], str(path)]) == 1
     assert "is not among those of the truths" in capsys.readouterr().err

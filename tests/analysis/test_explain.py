@@ -64,8 +64,8 @@ BY_HAND: dict[str, tuple[Detections, Truths, Protocol, dict[str, Any], float, fl
         *(detections_of(OTHER), truths_of(SQUARE, OTHER, kind=[0, 3]), BASE.replace(group_of_weight=0)),
         *({"group_of_weight": 1}, 0.0, 0.5, [("ignored", "true positive", 1)]),
     ),
-    # The surer detection is in image 1, where nobody looked for class 1. With it precision is 1/2 at recall 1.
-    "classes looked for": (
+    # The surer detection is in image 1, where nobody verified class 1. With it precision is 1/2 at recall 1.
+    "verified classes": (
         detections_of(SQUARE, SQUARE, image_ids=[1, 0]),
         *(truths_of(SQUARE, coverage=Coverage(image_ids=[0], labels=[1])), BASE),
         *({"federated": True}, 0.5, 1.0, [("false positive", "left out", 1)]),
@@ -316,7 +316,7 @@ def test_the_table() -> None:
         "",
         "A verdict is TP, FP, ignored or left out. Of 3 detections, those are counted whose verdict changes at any"
         " threshold that a step keeps; reasons count at IoU 0.50 in area range all.",
-        "The order of steps is fixed: geometry, score cut-off, thresholds, ignored truths, groups, classes looked for,"
+        "The order of steps is fixed: geometry, score cut-off, thresholds, ignored truths, groups, verified classes,"
         " match condition, matching rule, ties, areas, limits, AP rule, averaging.",
     ]
 
@@ -377,19 +377,19 @@ def test_what_the_data_lacks_is_an_error() -> None:
 
 
 def test_coverage_on_the_way_to_lvis() -> None:
-    """Of 13 rules, those that differ: ignored truths, classes looked for, areas, limits, averaging."""
+    """Of 13 rules, those that differ: ignored truths, verified classes, areas, limits, averaging."""
     coverage = Coverage(image_ids=[0, 1], labels=[1, 1], is_exhaustive=[True, False])
     detections = detections_of(SQUARE, SQUARE, SQUARE, image_ids=[1, 2, 0])
     truths = truths_of(SQUARE, coverage=coverage, class_groups={1: "rare"})
     explanation = boxscore.explain(detections, truths, "coco", "lvis")
-    names = ["ignored truths", "classes looked for", "areas", "limits", "averaging"]
+    names = ["ignored truths", "verified classes", "areas", "limits", "averaging"]
     assert [step.name for step in explanation.steps] == names
     step = explanation.steps[1]
     # Precision at recall 1 is 1/3, with two false positives before; then one is ignored and one left out.
     assert (step.before, step.after) == pytest.approx((1 / 3, 1))
     assert list(step.verdicts) == [("false positive", "ignored", 1), ("false positive", "left out", 1)]
     assert step.reason == (
-        "A class counts only in images where it was looked for: 1 false positive is ignored and 1 false positive is"
+        "A class counts only in images where it was verified: 1 false positive is ignored and 1 false positive is"
         " left out at IoU 0.50."
     )
 
@@ -443,7 +443,7 @@ def test_rules_without_sigmas_get_those_of_the_other_side() -> None:
     assert (there.source, there.target) == ("coco_keypoints", "ultralytics keypoints")
     assert (back.first, back.last) == (there.last, there.first) == pytest.approx((0.995, 1))
     assert "geometry" not in [step.name for step in there.steps]
-    words = "It has no sigmas of its own here, so it gets those of {}."
+    words = "It has no sigmas here, so it gets the sigmas of {}."
     assert ("ultralytics", words.format("coco_keypoints")) in there.notes
     assert ("ultralytics", words.format("pycocotools")) in back.notes
     with pytest.raises(InputError, match=r"`sigmas`, which voc2012 and ultralytics have not: .* coco_keypoints, crowd"):

@@ -292,7 +292,7 @@ def test_a_score_leaves_detections_out_and_what_they_found(result: boxscore.Resu
 
 
 def test_a_detection_of_a_class_that_nobody_looked_for_is_left_out() -> None:
-    """Under a federated protocol; one of a class that was looked for is not."""
+    """Under a federated protocol; one of a verified class is not."""
     found = Detections(image_ids=[0, 0], labels=[1, 2], scores=[0.9, 0.8], boxes=[[0, 0, 9, 9]] * 2)
     coverage = Coverage(image_ids=[0], labels=[1])
     truths = Truths(image_ids=[0], labels=[1], boxes=[[0, 0, 9, 9]], coverage=coverage, class_names={1: "a", 2: "b"})

@@ -161,7 +161,7 @@ class TestLvis:
         """For Open Images it is the labels."""
         assert main(["eval", TRUTHS, DETECTIONS, "--protocol", "lvis"]) == 1
         error = capsys.readouterr().err
-        assert f"{TRUTHS}: this is no LVIS file: its images have no `neg_category_ids`; protocol lvis" in error
+        assert f"{TRUTHS}: this is not an LVIS file: its images have no `neg_category_ids`; protocol lvis" in error
         assert main(["eval", TRUTHS, DETECTIONS, "--protocol", "openimages"]) == 1
         error = capsys.readouterr().err
         assert error.index("--image-labels") < error.index("`neg_category_ids`")

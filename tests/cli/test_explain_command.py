@@ -79,7 +79,7 @@ def test_data_that_a_protocol_can_not_use_is_an_error(capsys: pytest.CaptureFixt
     assert main(["explain", *FILES, "--to", "lvis"]) == 1
     error = capsys.readouterr().err
     assert error.startswith(f"boxscore: {FILES[0]}: ")
-    assert "protocol lvis counts a class only in images where it was looked for" in error
+    assert "protocol lvis counts a class only in images where it was verified" in error
 
 
 def test_the_command_explains_keypoints(capsys: pytest.CaptureFixture[str]) -> None:

@@ -233,7 +233,7 @@ def test_tallies_of_different_protocols_do_not_merge() -> None:
 def test_tallies_that_share_an_image_do_not_merge() -> None:
     """Ids tell images apart; batches that both begin at 0 would break ties by the order of merging."""
     tally = boxscore.match(detections(), truths())
-    with refused("image 0 is in more than one tally; an image needs an id of its own, and one tally"):
+    with refused("image 0 is in more than one tally; each image must have its own id, and be in one tally"):
         tally.merge(tally)
     with refused("a tally can be merged with tallies only; got int"):
         tally.merge(3)  # type: ignore[arg-type]

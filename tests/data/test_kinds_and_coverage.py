@@ -110,12 +110,12 @@ class TestKinds:
 
 @pytest.mark.parametrize("engine", ENGINES)
 class TestCoverage:
-    """What was looked for."""
+    """Verified classes."""
 
     def test_a_class_nobody_looked_for_is_left_out_and_one_not_exhaustive_is_ignored_if_unmatched(
         self, engine: Any
     ) -> None:
-        """Class 1 was looked for in vain, 2 was not annotated exhaustively, 3 was not looked for; 4 has a truth."""
+        """Class 1 was verified as absent, 2 was not annotated exhaustively, 3 was not verified; 4 has a truth."""
         label = [1, 2, 2, 3, 4, 4]
         detections = Detections(
             image_ids=[0] * 6,
@@ -131,7 +131,7 @@ class TestCoverage:
         assert tally.classes.tolist() == [1, 2, 3, 4]
 
     def test_limits_come_first(self, engine: Any) -> None:
-        """Of two detections per image the first is of a class nobody looked for: one is left."""
+        """Of two detections per image the first is of a class that was not verified: one is left."""
         protocol = FEDERATED.replace(limits=(2,), limits_per="image")
         detections = Detections(image_ids=[0] * 3, labels=[3, 1, 1], scores=[0.9, 0.8, 0.7], boxes=[BOX] * 3)
         truths = Truths(image_ids=[], labels=[], boxes=[], coverage=Coverage(image_ids=[0], labels=[1]))

@@ -102,7 +102,7 @@ def test_coverage_decides_what_becomes_of_unmatched_detections(name: str) -> Non
 
 
 def test_limits_come_before_coverage() -> None:
-    """What nobody looked for still has its rank."""
+    """Detections of classes that were not verified still have ranks."""
     found = {"geometry": boxes(LONG[:3]), "score": [0.9, 0.8, 0.7], "coverage": [2, 0, 0]}
     tally = match(found, {"geometry": boxes(LONG[3:])}, protocol=one_cell("coco", limits=(2,)))
     assert tally.score.tolist() == [0.8]

@@ -33,7 +33,7 @@ def boxes(seed: int) -> Sides:
 
 
 def groups(seed: int) -> Sides:
-    """Truths that are groups, and classes that nobody looked for."""
+    """Truths that are groups, and classes that were not verified."""
     scene = random_open_images(seed)
     return scene.detections, scene.truths
 

@@ -358,7 +358,7 @@ class TestFiles:
         [
             ("7", "line 2: must be an object with `ID` and `gtboxes`; got 7"),
             ("{", "line 2: not JSON"),
-            ('{"ID": "a", "gtboxes": []}', "line 2: `ID` must be that of one image only; got 'a', as line 1 has"),
+            ('{"ID": "a", "gtboxes": []}', "line 2: `ID` must be unique; got 'a', as line 1 has"),
             ('{"gtboxes": []}', "line 2: `ID` must be the name of an image; got None"),
             ('{"ID": "\\ud800", "gtboxes": []}', "line 2: `ID` must be the name of an image"),
             ('{"ID": "b", "dtboxes": []}', "line 2: `gtboxes` must be a list of objects, one per box; got an object"),

@@ -137,7 +137,7 @@ class TestFixed:
     @pytest.mark.parametrize("engine", ENGINES)
     @pytest.mark.parametrize("seed", range(5))
     def test_it_is_lvis_after_a_cut_per_class(self, seed: int, engine: Any, tmp_path: Path) -> None:
-        """Detections of classes that were not looked for take places, too: the cut knows no truths."""
+        """Detections of classes that were not verified take places, too: the cut knows no truths."""
         files, expected = self.scene(seed, tmp_path)
         check_result(boxscore.evaluate(*read(files), self.PROTOCOL, engine), expected)
 
@@ -312,7 +312,7 @@ class TestFiles:
     """LVIS JSON as it is published, and what is wrong with other files."""
 
     def test_the_lists_become_coverage(self, tmp_path: Path) -> None:
-        """A class that is not exhaustive counts if it was looked for: 3 and 4 have no truth, 5 has one."""
+        """A class that is not exhaustive counts if it was verified: 3 and 4 have no truth, 5 has one."""
         lists = {"neg_category_ids": [2, 4], "not_exhaustive_category_ids": [3, 4, 5]}
         image = {"id": 9, "coco_url": "http://images.cocodataset.org/val2017/000000000009.jpg", **lists}
         annotation = {"id": 1, "image_id": 9, "category_id": 5, "bbox": [0, 0, 9, 9], "area": 80}
@@ -372,7 +372,7 @@ class TestFiles:
             boxscore.read_truths(write_lvis(tmp_path, dataset, results)[0])
 
     def test_a_file_without_lists_is_no_lvis_file(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-        """It is COCO's, and can be read; but the protocol needs to know what was looked for."""
+        """It is COCO's, and can be read; but the protocol needs to know which classes were verified."""
         dataset, results = federated_scene(4)
         for image in dataset["images"]:
             del image["neg_category_ids"], image["not_exhaustive_category_ids"]

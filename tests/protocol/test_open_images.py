@@ -69,7 +69,7 @@ class TestByHand:
         assert value == pytest.approx(5 / 6, abs=1e-15)
 
     def test_a_class_that_was_not_verified_does_not_count(self, engine: Any) -> None:
-        """The first detection is in image 1, where nobody looked for cats: it is left out. The second is true: 1. Had
+        """The first detection is in image 1, where nobody verified cats: it is left out. The second is true: 1. Had
         somebody looked in vain, it would be false, and the precision at the second 1/2.
         """
         first, second = found(CAT, image=1), found(CAT)
@@ -146,10 +146,10 @@ def test_groups_need_a_rule(tmp_path: Path, protocol: Any, capsys: Captured) -> 
 
 
 class TestImageLabels:
-    """What was looked for."""
+    """Verified classes."""
 
     def test_images_and_classes_with_labels_alone_are_part_of_the_data(self, tmp_path: Path) -> None:
-        """Image c has no boxes, and animals were looked for there."""
+        """Image c has no boxes, and animals were verified there."""
         files = write_all(tmp_path)
         truths = boxscore.read_truths(files["truths"], image_labels=files["labels"])
         assert truths.image_names == {0: "a", 1: "b", 2: "c"}
@@ -249,7 +249,7 @@ class TestHierarchy:
             *(("a", "Cat", 0.9), ("a", "Animal", 0.9), ("a", "Pet", 0.9), ("a", "Dog", 0.8), ("a", "Animal", 0.8)),
             *(("b", "Tree", 0.7), ("c", "Cat", 0.6), ("c", "Animal", 0.6), ("c", "Pet", 0.6)),
         ]
-        # Animals were looked for in image c in vain, so cats, dogs and pugs were; whether pets were nobody knows.
+        # Animals were verified as absent from image c, so cats, dogs and pugs were; whether pets were nobody knows.
         result = boxscore.evaluate(detections, truths, "openimages")
         false = {row.name: row.num_false[0] for row in result.per_class.rows()}
         assert false == {"Animal": 1, "Cat": 1, "Dog": 0, "Pet": 0, "Pug": 0, "Tree": 0, "/m/limb": 0, "/m/tail": 0}

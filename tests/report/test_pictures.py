@@ -313,7 +313,7 @@ def test_files_that_are_no_images_are_refused(tmp_path: Path) -> None:
     whole = path.read_bytes()
     assert re.fullmatch(r"has more than [\d,]+ pixels", why(png_file(100_000, bits=8, kind=2, pixels=b"0")))
     assert why(whole[: len(whole) // 2]).startswith("is damaged: ")
-    assert why(b"no image") == why(b"") == "is no image that Pillow can read"
+    assert why(b"no image") == why(b"") == "is not an image that Pillow can read"
 
 
 @pytest.mark.skipif(os.name != "posix", reason="the program is a shell script")
@@ -327,7 +327,7 @@ def test_no_program_is_started_for_a_file(tmp_path: Path, monkeypatch: pytest.Mo
     (tmp_path / "a.png").write_text(
         "%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 10 10\n%%EndComments\nshowpage\n%%EOF\n"
     )
-    with pytest.raises(UnreadableImageError, match="is no image that Pillow can read"):
+    with pytest.raises(UnreadableImageError, match="is not an image that Pillow can read"):
         read_photo(tmp_path / "a.png", None, 960)
     assert not (tmp_path / "started").exists()
 
@@ -362,7 +362,7 @@ def test_a_file_that_is_no_image_is_refused_beside_ultralytics(tmp_path: Path, m
     """Which replaces Pillow's function, and imports a package for another format that is not installed."""
     monkeypatch.setattr(Image, "open", oracles.ultralytics("utils.patches").image_open)
     (tmp_path / "image.heic").write_bytes(b"no image")
-    with pytest.raises(UnreadableImageError, match="is no image that Pillow can read"):
+    with pytest.raises(UnreadableImageError, match="is not an image that Pillow can read"):
         read_photo(tmp_path / "image.heic", None, 960)
     with pytest.raises(UnreadableImageError, match=r"^Is a directory$"):
         read_photo(tmp_path, None, 960)
@@ -399,7 +399,7 @@ def test_a_missing_file_leaves_a_warning_and_the_rest(result: Result, folder: Pa
         described = describe_gallery(gallery, {"model": result})
     notes = [
         f"2 of the worst images have no picture: {few} has no file, or several, named {worst[3]}",
-        f"1 of the worst images has no picture: the file {few / worst[2]} is no image that Pillow can read",
+        f"1 of the worst images has no picture: the file {few / worst[2]} is not an image that Pillow can read",
     ]
     assert [str(each.message) for each in caught] == described["notes"] == notes
     assert [described["images"][image]["name"] for image, _ in described["models"][0]] == list(worst[:2])

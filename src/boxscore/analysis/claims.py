@@ -192,9 +192,8 @@ class ClaimExplanation:
         if not self.num_unknown:
             return ""
         having = f"{self.num_unknown:,} of {text.count(self.num_detections, 'detection')}"
-        return (
-            f"{having} have labels that are no classes of the truths; these count only where a setting changes labels."
-        )
+        rule = "these count only where a setting changes labels"
+        return f"{having} have labels that are not among the classes of the truths; {rule}."
 
 
 def explain_claim(

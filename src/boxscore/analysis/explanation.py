@@ -209,7 +209,7 @@ def explain(
 ) -> Explanation:
     """Explain the difference between the `map` of two protocols, one rule at a time.
 
-    The order of rules is fixed: geometry, score cut-off, thresholds, ignored truths, groups, classes looked for, match
+    The order of rules is fixed: geometry, score cut-off, thresholds, ignored truths, groups, verified classes, match
     condition, matching rule, ties, areas, limits, AP rule, averaging. Exception: if ignored truths become crowds, that
     step comes after ties. Only rules that differ are steps. The effect of a step depends on the steps before it. If one
     of the protocols lacks the sigmas of OKS, it gets the sigmas of the other.
@@ -291,7 +291,7 @@ def _notes(named: Sequence[Protocol], used: Sequence[Protocol]) -> Iterator[Note
             yield Note(name, TOOLS[name].note)
     for rules, other, completed in zip(named, named[::-1], used, strict=True):
         if completed != rules:
-            yield Note(rules.name, f"It has no sigmas of its own here, so it gets those of {other.name}.")
+            yield Note(rules.name, f"It has no sigmas here, so it gets the sigmas of {other.name}.")
 
 
 def _path(first: Protocol, last: Protocol) -> Iterator[tuple[str, tuple[FieldChange, ...], Protocol]]:

@@ -73,8 +73,8 @@ def _of_coco() -> Iterator[Tool]:
             recall_points=_in_single_precision(0.0, 1.0, 101),
         ),
         note="pycocotools with IoU thresholds and recall points in float32: an IoU of exactly 0.6 misses the threshold"
-        " 0.60000002. A truth without `area`, or with area 0, has that of its box, one without `iscrowd` is no crowd;"
-        " the numbers are rounded to float32.",
+        " 0.60000002. A truth without `area`, or with area 0, has the area of its box, one without `iscrowd` is not a"
+        " crowd; the numbers are rounded to float32.",
         source="Lightning-AI/torchmetrics: src/torchmetrics/detection/mean_ap.py",
     )
     yield Tool(

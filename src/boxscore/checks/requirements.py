@@ -72,10 +72,10 @@ def _check_groups(truths: Truths, path: str, protocol: Protocol) -> None:
 
 def _without_coverage(protocol: Protocol) -> str:
     """Error text about missing coverage; the protocol's usual source of it comes first."""
-    rule = f"protocol {protocol.name} counts a class only in images where it was looked for"
+    rule = f"protocol {protocol.name} counts a class only in images where it was verified"
     lists, labels = "LVIS' JSON has `neg_category_ids`", "--image-labels reads Open Images' verified labels"
     if protocol.class_groups:
-        return f"this is no LVIS file: its images have no `neg_category_ids`; {rule}; {labels}"
+        return f"this is not an LVIS file: its images have no `neg_category_ids`; {rule}; {labels}"
     return f"{rule}, and the file does not say where: {labels}; {lists}"
 
 

@@ -69,7 +69,7 @@ def add_expansion(group: Any) -> None:
     group.add_argument(
         "--image-labels",
         metavar="FILE",
-        help="verified image labels of Open Images, a .csv file: which classes were looked for in which images",
+        help="verified image labels of Open Images, a .csv file: which classes were verified in which images",
     )
     group.add_argument(
         "--hierarchy",
@@ -319,7 +319,7 @@ def protocol_of(options: argparse.Namespace) -> Protocol:
     base = named_for(options.protocol, iou_types_of(options)[0])
     if getattr(options, "class_agnostic", False):
         if base.federated:
-            rule = "a class counts only in images where it was looked for, so classes can't be disregarded"
+            rule = "a class counts only in images where it was verified, so classes can't be disregarded"
             options.command.error(f"argument --class-agnostic: not with --protocol {options.protocol}: there {rule}")
         changes["class_agnostic"] = True
     if getattr(options, "sigmas", None) is not None:

@@ -124,7 +124,7 @@ def _coverage(detections: Detections, truths: Truths, protocol: Protocol) -> Cov
     if truths.coverage is None and (len(detections) or len(truths)):
         raise InputError(
             f"`coverage` must be given for the truths: protocol {protocol.name} counts a class only in images where it"
-            " was looked for; LVIS' files have `neg_category_ids`, `image_labels` of `read_truths` reads Open Images'"
+            " was verified; LVIS' files have `neg_category_ids`, `image_labels` of `read_truths` reads Open Images'"
             f" (Protocol.named({protocol.name!r}, federated=False) counts every class in every image)"
         )
     return truths.coverage

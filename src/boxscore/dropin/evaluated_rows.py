@@ -430,7 +430,7 @@ def _broken_rule(key: str, value: Any) -> str:
     if key == "bbox":
         rule = "must have 4 numbers to be evaluated, x, y, width and height"
         if isinstance(value, list | np.ndarray) and len(value) > 4:
-            return f"{rule}; got {len(value)}. Rotated boxes need a COCOeval with a computeIoU of their own"
+            return f"{rule}; got {len(value)}. Rotated boxes need a COCOeval with another computeIoU"
         rule += ", in a list"
     elif key == poses.KEY:
         rule = poses.RULE

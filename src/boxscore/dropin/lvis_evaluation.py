@@ -340,7 +340,7 @@ def _lists(index: ImageClassIndex, truths: LVIS) -> list[tuple[Any, Any]]:
 def list_of(image: Dict, key: str) -> list[Any]:
     """A list of classes of an image; an error if it is missing, as in files that are not LVIS."""
     if key not in image:
-        raise InputError(f"image {image['id']!r} must have `{key}`, as LVIS' images have; this is no LVIS file")
+        raise InputError(f"image {image['id']!r} must have `{key}`, as LVIS' images have; this is not an LVIS file")
     if not isinstance(image[key], list) or not all(isinstance(each, int | str) for each in image[key]):
         raise InputError(f"image {image['id']!r}: `{key}` must be a list of the ids of classes; got {image[key]!r}")
     return list(image[key])

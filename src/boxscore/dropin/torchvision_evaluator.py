@@ -88,7 +88,7 @@ class CocoEvaluator:
         if not isinstance(iou_types, list | tuple) or not all(each in KEYS for each in iou_types):
             raise InputError(f"`iou_types` must be a list of {', '.join(map(repr, KEYS))}; got {iou_types!r}")
         if "keypoints" in iou_types and not useCats:
-            raise InputError("`useCats` must be True for keypoints, which pycocotools compares within classes alone")
+            raise InputError("`useCats` must be True for keypoints, which pycocotools compares only within classes")
         self.coco_gt, self.iou_types, self.useCats = coco_gt, iou_types, useCats
         self.coco_eval = {iou_type: COCOeval(coco_gt, iouType=iou_type) for iou_type in iou_types}
         for evaluation in self.coco_eval.values():

@@ -127,7 +127,7 @@ def _target(new: Class, known: Mapping[int, str] | None) -> int:
         return new
     label = next((label for label, name in (known or {}).items() if name == str(new)), None)
     if label is None:
-        classes = some(f"{label} ({name})" for label, name in (known or {}).items()) or "ids alone"
+        classes = some(f"{label} ({name})" for label, name in (known or {}).items()) or "only ids"
         raise InputError(f"`map_classes`: {new!r} is not a class of the truths; they have {classes}")
     return label
 

@@ -107,7 +107,7 @@ def _images(source: Source, role: str) -> list[_Image]:
             raise InputError(f"{location}: must be an object with `ID` and `{key}`; got {shown(value)}")
         name = _name(value.get("ID"), location)
         if name in seen:
-            raise InputError(f"{location}: `ID` must be that of one image only; got {shown(name)}, as {seen[name]} has")
+            raise InputError(f"{location}: `ID` must be unique; got {shown(name)}, as {seen[name]} has")
         seen[name] = location.removeprefix(f"{source}: ")
         rows = value.get(key)
         if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):

@@ -103,7 +103,7 @@ class Host:
     sizes: Mapping[int, tuple[int, int]]
     crowd_index: Mapping[int, float]
     is_numbered: bool
-    """Whether image ids were assigned by boxscore, and so are no data."""
+    """Whether image ids were assigned by boxscore, and so are not written."""
     empty_images: Sequence[int]
     """Images without boxes."""
     empty_classes: Sequence[int]

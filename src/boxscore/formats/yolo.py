@@ -680,7 +680,7 @@ class LabelLines:
         return self._refusal(row, "numbers: class cx cy w h", more=more)
 
     def _refusal(self, row: int, wanted: str, hint: str = "", more: str = "") -> InputError:
-        """The error about a line that is not what is wanted."""
+        """The error about an invalid line."""
         score, text = " confidence" * self.has_score, _shortened(b" ".join(self.words[row]))
         return InputError(f"{self.location(row)} must be {wanted}{score}{more}; got {hint}{text!r}")
 

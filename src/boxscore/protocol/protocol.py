@@ -218,7 +218,7 @@ ignored truths difficult
     """
 
     federated: bool = False
-    """Whether a class counts only in images where it was looked for, as `Truths.coverage` says (LVIS, Open Images)."""
+    """Whether a class counts only in images where it was verified, as `Truths.coverage` says (LVIS, Open Images)."""
 
     empty: Empty = "keep"
     """Treatment of shapes without area.
@@ -500,7 +500,7 @@ ignored truths difficult
         rules = [
             "" if self.min_score is None else f"with a score below {self.min_score:g}",
             "" if limit is None else f"beyond the limit of {limit:,} {self.limit_scope}",
-            "of a class that was not looked for" if self.federated else "",
+            "of a class that was not verified" if self.federated else "",
             "" if self.empty == "keep" else "without area",
             "without a sure keypoint" if self.keypoints.needs_scores else "",
         ]

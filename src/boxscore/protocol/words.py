@@ -162,16 +162,14 @@ RULES: Mapping[str, Rule] = {
         absent=None,
     ),
     "federated": Rule(
-        "classes looked for",
-        "classes looked for",
+        "verified classes",
+        "verified classes",
         {
             False: Value(
                 "every class counts in every image",
-                "A class counts in every image, also where it was not looked for",
+                "A class counts in every image, also where it was not verified",
             ),
-            True: Value(
-                "a class counts where it was looked for", "A class counts only in images where it was looked for"
-            ),
+            True: Value("a class counts where it was verified", "A class counts only in images where it was verified"),
         },
         absent=False,
     ),
@@ -342,9 +340,9 @@ def ordered_steps(first: "Protocol", last: "Protocol") -> tuple[RuleStep, ...]:
     >>> from boxscore import Protocol
     >>> coco, voc = Protocol.named("coco"), Protocol.named("voc2012")
     >>> [step.name for step in ordered_steps(coco, voc)[3:9]]
-    ['ignored truths', 'groups', 'classes looked for', 'match condition', 'matching rule', 'ties']
+    ['ignored truths', 'groups', 'verified classes', 'match condition', 'matching rule', 'ties']
     >>> [step.name for step in ordered_steps(voc, coco)[3:9]]
-    ['groups', 'classes looked for', 'match condition', 'matching rule', 'ties', 'ignored truths']
+    ['groups', 'verified classes', 'match condition', 'matching rule', 'ties', 'ignored truths']
     """
     if last.ignored != "crowd" or first.ignored == "crowd":
         return STEPS

@@ -183,11 +183,11 @@ def read_photo(source: Any, size: tuple[int, int] | None, longest: int) -> Photo
         except Image.DecompressionBombError:
             raise UnreadableImageError(f"has more than {2 * (Image.MAX_IMAGE_PIXELS or 0):,} pixels") from None
         except UnidentifiedImageError:
-            raise UnreadableImageError("is no image that Pillow can read") from None
+            raise UnreadableImageError("is not an image that Pillow can read") from None
         except OSError as error:
             raise UnreadableImageError(error.strerror or f"is damaged: {error}") from None
         except ImportError:  # Ultralytics patches `Image.open` to try more packages
-            raise UnreadableImageError("is no image that Pillow can read") from None
+            raise UnreadableImageError("is not an image that Pillow can read") from None
         except (SyntaxError, ValueError, EOFError, MemoryError) as error:  # raised by decoders for damaged files
             if isinstance(error, InputError):
                 raise

@@ -540,7 +540,9 @@ def check_can_be_one(tallies: Sequence[Tally]) -> None:
     seen, counts = np.unique(images, return_counts=True)
     if seen.size < images.size:
         image = seen[counts > 1][0]
-        raise InputError(f"image {image} is in more than one tally; an image needs an id of its own, and one tally")
+        raise InputError(
+            f"image {image} is in more than one tally; each image must have its own id, and be in one tally"
+        )
 
 
 def joined(tallies: Sequence[Tally]) -> Tally:
