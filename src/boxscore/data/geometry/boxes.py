@@ -40,7 +40,42 @@ class MeasuredBoxes(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class Boxes(Geometry):
+class BoxColumn(Geometry):
+    """One array of boxes, upright or oriented; subclasses give `box_format` its default."""
+
+    key: ClassVar[str] = "boxes"
+    columns: ClassVar[tuple[str, ...]] = ("box",)
+    is_box: ClassVar[bool] = True
+
+    boxes: Array
+    """Boxes in `box_format`. Shape (N, 4), (N, 8) for corners, or (N, 5) with an angle."""
+    box_format: BoxFormat
+
+    @classmethod
+    def from_written(cls, written: Mapping[str, Any], **_: Any) -> Self:
+        """Build boxes of the given format."""
+        return cls(**{name: written[name] for name in ("boxes", "box_format") if name in written})
+
+    @classmethod
+    def empty(cls, box_format: BoxFormat | None = None) -> Self:
+        """Build a column without boxes."""
+        return cls(boxes=np.zeros(0), **({} if box_format is None else {"box_format": box_format}))
+
+    def __len__(self) -> int:
+        return int(self.boxes.shape[0])
+
+    @property
+    def arrays(self) -> tuple[Array, ...]:
+        """The boxes."""
+        return (self.boxes,)
+
+    def take(self, rows: Any) -> Self:
+        """Select boxes. `rows`: indices, or one flag per row."""
+        return replace(self, boxes=take_rows(self.boxes, rows))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Boxes(BoxColumn):
     """Upright boxes with finite numbers and non-negative sizes.
 
     Args:
@@ -53,14 +88,9 @@ class Boxes(Geometry):
 
     name: ClassVar[str] = "box"
     plural: ClassVar[str] = "boxes"
-    key: ClassVar[str] = "boxes"
     misspellings: ClassVar[Mapping[str, tuple[str, ...]]] = {"boxes": ("box", "bbox", "bboxes")}
     iou_types: ClassVar[tuple[str, ...]] = ("bbox",)
-    columns: ClassVar[tuple[str, ...]] = ("box",)
-    is_box: ClassVar[bool] = True
 
-    boxes: Array
-    """Boxes in `box_format`. Shape (N, 4)."""
     box_format: BoxFormat = "xyxy"
 
     def __post_init__(self) -> None:
@@ -74,28 +104,6 @@ class Boxes(Geometry):
             raise InputError(f"`boxes` must have shape (N, 4), four numbers per box; got {shape_of(box)}{hint}")
         _check_boxes(box, self.box_format)
         object.__setattr__(self, "boxes", box)
-
-    @classmethod
-    def from_written(cls, written: Mapping[str, Any], **_: Any) -> "Boxes":
-        """Build boxes of the given format."""
-        return cls(boxes=written["boxes"], box_format=written.get("box_format", "xyxy"))
-
-    @classmethod
-    def empty(cls, box_format: BoxFormat | None = None) -> "Boxes":
-        """Build a column without boxes."""
-        return cls(boxes=np.zeros(0), box_format=box_format or "xyxy")
-
-    def __len__(self) -> int:
-        return int(self.boxes.shape[0])
-
-    @property
-    def arrays(self) -> tuple[Array, ...]:
-        """The boxes."""
-        return (self.boxes,)
-
-    def take(self, rows: Any) -> Self:
-        """Select boxes. `rows`: indices, or one flag per row."""
-        return replace(self, boxes=take_rows(self.boxes, rows))
 
     def clipped(self, width: NDArray[Any], height: NDArray[Any]) -> "Boxes":
         """Clip the boxes to their images, as in CrowdHuman's evaluation.

@@ -4,18 +4,19 @@ Dimensions: N images, D detections, G truths.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 import boxscore._compiled as _compiled
 from boxscore._support.exceptions import InputError
-from boxscore.arrays import Array, as_widest_float, compact, namespace, take_rows, to_numpy
-from boxscore.data.geometry import Geometry, RowGatherer, ShapeRows, Sketch, gatherer_of
+from boxscore.arrays import Array, as_widest_float, compact, namespace, to_numpy
+from boxscore.data.geometry import RowGatherer, ShapeRows, Sketch, gatherer_of
 from boxscore.data.geometry.box_formats import ORIENTED_FORMATS, BoxFormat, check_box_format, row_size
+from boxscore.data.geometry.boxes import BoxColumn
 from boxscore.data.geometry.quadrilaterals import is_ordered, pairwise_shared, shared_area
 from boxscore.data.validation import RowError, as_array, check_real, shape_of
 from boxscore.protocol.protocol import LARGEST_SIDE, Protocol
@@ -83,7 +84,7 @@ class OrientedRows(ShapeRows):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class OrientedBoxes(Geometry):
+class OrientedBoxes(BoxColumn):
     """Boxes at any angle: rectangles with an angle, or convex quadrilaterals.
 
     Args:
@@ -102,10 +103,7 @@ class OrientedBoxes(Geometry):
 
     name: ClassVar[str] = "oriented box"
     plural: ClassVar[str] = "oriented boxes"
-    key: ClassVar[str] = "boxes"
     iou_types: ClassVar[tuple[str, ...]] = ("obb", "probiou")
-    columns: ClassVar[tuple[str, ...]] = ("box",)
-    is_box: ClassVar[bool] = True
     pairs_per_batch: ClassVar[int | None] = 2**18  # up to 8 corners per pair
 
     boxes: Array
@@ -126,28 +124,6 @@ class OrientedBoxes(Geometry):
         check_real("boxes", box)
         object.__setattr__(self, "boxes", box)
         _check_rows(self._compiled(is_probabilistic=False), box, self.box_format)
-
-    @classmethod
-    def from_written(cls, written: Mapping[str, Any], **_: Any) -> "OrientedBoxes":
-        """Build boxes of the given format."""
-        return cls(boxes=written["boxes"], box_format=written.get("box_format", "xyxyxyxy"))
-
-    @classmethod
-    def empty(cls, box_format: BoxFormat | None = None) -> "OrientedBoxes":
-        """Build a column without boxes."""
-        return cls(boxes=np.zeros(0), box_format=box_format or "xyxyxyxy")
-
-    def __len__(self) -> int:
-        return int(self.boxes.shape[0])
-
-    @property
-    def arrays(self) -> tuple[Array, ...]:
-        """The boxes."""
-        return (self.boxes,)
-
-    def take(self, rows: Any) -> Self:
-        """Select boxes. `rows`: indices, or one flag per row."""
-        return replace(self, boxes=take_rows(self.boxes, rows))
 
     def corners(self) -> NDArray[np.float64]:
         """The corners x1, y1, …, x4, y4, which turn from x to y, in host memory. Shape (N, 8).
