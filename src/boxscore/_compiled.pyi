@@ -234,6 +234,9 @@ class GivenShapes(Geometry):
         similarity: NDArray[Any] | None = None,
     ) -> None: ...
 
+class GivenOverlaps(Geometry):
+    def __init__(self, area: NDArray[Any], offset: NDArray[Any], common: NDArray[Any] | None = None) -> None: ...
+
 class Detections:
     def __init__(
         self,

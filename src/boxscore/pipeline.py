@@ -109,10 +109,11 @@ def check_sides(detections: Any, truths: Any) -> None:
 def _sides_for_engine(inputs: Inputs, protocol: Protocol, engine: str) -> tuple[str, Inputs]:
     """Choose the engine that matches, and pool the classes of both sides if the protocol ignores them."""
     detections, truths = inputs
-    arrays = (*detections.geometry.arrays, *truths.geometry.arrays)
-    library(*arrays)  # one, or NumPy and one
+    shapes = detections.geometry, truths.geometry
+    library(*(array for each in shapes for array in each.arrays))  # one, or NumPy and one
     if engine == "auto":
-        engine = "native" if all(map(is_in_host_memory, arrays)) else "parallel"
+        is_native = all(each.compares_on_device or all(map(is_in_host_memory, each.arrays)) for each in shapes)
+        engine = "native" if is_native else "parallel"
     _check_engine(engine)
     if (names := truths.names_by_label) is not None:
         check_labels_are_named(detections.labels, names)

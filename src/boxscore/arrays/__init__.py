@@ -244,6 +244,11 @@ def segment_sum(value_D: Array, segment_D: Array, num_segments: int) -> Array:
     return _library_of(value_D).segment_sum(value_D, segment_D, num_segments)
 
 
+def jitted(function: Callable[..., Any], *, like: Array) -> Callable[..., Any]:
+    """The function of arrays like this one: in JAX compiled, else unchanged. It must be defined once, in a module."""
+    return _library_of(like).jitted(function)
+
+
 def size_along(array: Array, axis: int) -> Any:
     """The length of an axis; a scalar of TensorFlow if its graph doesn't know it yet."""
     return _library_of(array).size_along(array, axis)

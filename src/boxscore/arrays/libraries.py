@@ -7,6 +7,7 @@ list it in `LIBRARIES`. No library is imported before the user has imported it.
 
 import sys
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -121,6 +122,10 @@ class NumPy:
     def segment_sum(self, value_D: Array, segment_D: Array, num_segments: int) -> Array:
         """The sum of each segment. Shape (num_segments,)."""
         return np.bincount(segment_D, weights=value_D, minlength=num_segments)
+
+    def jitted(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """The function, compiled if eager operations would be compiled one by one."""
+        return function
 
     def size_along(self, array: Array, axis: int) -> Any:
         """The length of an axis; a scalar of the library if a graph doesn't know it yet."""
@@ -317,6 +322,9 @@ class Jax(NumPy):
     def segment_sum(self, value_D: Array, segment_D: Array, num_segments: int) -> Array:
         return self.namespace().zeros(num_segments, value_D.dtype).at[segment_D].add(value_D)
 
+    def jitted(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        return _jitted_by_jax(function)
+
     def count_common(self, flag_NDHW: Array, other_NGHW: Array) -> Array:
         if self.module.default_backend() == "cpu":
             return super().count_common(flag_NDHW, other_NGHW)
@@ -324,6 +332,14 @@ class Jax(NumPy):
         jnp = self.namespace()
         short = flag_NDHW.astype(jnp.bfloat16), other_NGHW.astype(jnp.bfloat16)
         return jnp.einsum("ndhw,nghw->ndg", *short, preferred_element_type=jnp.float32).astype(jnp.int32)
+
+
+@lru_cache
+def _jitted_by_jax(function: Callable[..., Any]) -> Callable[..., Any]:
+    import jax
+
+    compiled: Callable[..., Any] = jax.jit(function)  # one object per function: it has the compiled code
+    return compiled
 
 
 class TensorFlow(NumPy):

@@ -144,7 +144,7 @@ def unlike_sizes(detections: Detections, truths: Truths) -> Evidence | None:
     row = np.searchsorted(images, host_ids(detections.image_ids)).clip(max=max(images.size - 1, 0))
     if not images.size or not row.size:
         return None
-    size, other = geometry.runs.sizes, truth_geometry.runs.sizes[first[row]]
+    size, other = geometry.sizes, truth_geometry.sizes[first[row]]
     is_unlike = (images[row] == host_ids(detections.image_ids)) & (size != other).any(axis=1)
     if not is_unlike.any():
         return None
@@ -258,9 +258,10 @@ def find_input_mistakes(
 ) -> list[Mistake]:
     """Find likely mistakes in the data, independent of its result; it may be a part, such as one batch.
 
-    Data that is not in host memory is not checked.
+    Data that is not in host memory is not checked, except labels and sizes of masks.
     """
-    if not all(is_in_host_memory(each.geometry.arrays[0]) for each in (detections, truths)):
+    shapes = detections.geometry, truths.geometry
+    if not all(each.compares_on_device or is_in_host_memory(each.arrays[0]) for each in shapes):
         return []
     batch = Batch(detections, truths, protocol)
     return [Mistake.of(check, found, remedies) for check in INPUT_CHECKS for found in check.find(batch)]

@@ -30,6 +30,7 @@ from boxscore.arrays import (
     to_numpy,
 )
 from boxscore.data.batch_keys import FLAGS, Keys, is_unread, row_shape_of
+from boxscore.data.geometry.device_masks import masks_of_stacks
 from boxscore.data.geometry.kinds import registered_keys
 from boxscore.data.geometry.masks import Masks, check_are_pixels, without_channel
 from boxscore.data.image_ids import different_ids
@@ -241,7 +242,7 @@ def _with_masks(batch: ImageBatch) -> ImageBatch:
     parts = masks_of_images(batch.images, key, batch.num_rows)
     arrays = [part for part in parts if is_array(part)]
     if len(arrays) == len(parts):
-        return batch._replace(masks=Masks.from_stacks(arrays))
+        return batch._replace(masks=masks_of_stacks(arrays))
     each = [Masks.from_pixels(part) if is_array(part) else part for part in parts]
     return batch._replace(masks=Masks.concatenate(each))
 
@@ -461,9 +462,11 @@ class PaddedBatch(NamedTuple):
         rows = np.flatnonzero(is_kept)
         ids = np.arange(label.shape[0]) if image_ids is None else different_ids(image_ids, label.shape[0])
         try:
+            stacks = [flat.pop(key) for key in [*flat] if self.names[key] == "masks"]
             columns = self._named({key: take_rows(array, rows) for key, array in flat.items()})
-            if "masks" in columns:
-                columns["masks"] = Masks.from_pixels(columns["masks"])
+            for stack in stacks:  # at most one
+                is_here = is_in_host_memory(stack)
+                columns["masks"] = Masks.of(take_rows(stack, rows)) if is_here else Masks.of(stack).take(rows)
             columns |= {"image_ids": np.repeat(ids, label.shape[1])[rows], "labels": label.reshape(-1)[rows]}
             return make(**_arguments(columns), **settings)
         except RowError as error:

@@ -30,6 +30,15 @@ inline uint32_t boundary_width(MaskSize size, double ratio) {
     return static_cast<uint32_t>(std::clamp(std::nearbyint(ratio * std::sqrt(height * height + width * width)), 1.0, kMost));
 }
 
+// as in COCO: the union with a crowd is the detection's own area
+inline double union_of_pixels(uint64_t area, uint64_t truth_area, uint64_t shared, bool is_relative) {
+    return static_cast<double>(is_relative ? area : area + truth_area - shared);
+}
+
+inline double ratio_of_pixels(uint64_t shared, uint64_t area, uint64_t truth_area, bool is_relative) {
+    return shared == 0 ? 0.0 : static_cast<double>(shared) / union_of_pixels(area, truth_area, shared, is_relative);
+}
+
 // A mask while it is compared: its runs, and its bits once they are wanted, unless it is so large that they would take too much memory.
 class DrawnMask {
 public:
@@ -131,17 +140,17 @@ public:
         if (common == 0) return use(0.0);
         if (shape.size != truth.size) return use(-1.0);  // as in COCO
         const uint64_t most = std::min({common, uint64_t{shape.area}, uint64_t{truth.area}});
-        if (static_cast<double>(most) < least * whole(shape.area, truth.area, most, is_relative)) return;
+        if (static_cast<double>(most) < least * union_of_pixels(shape.area, truth.area, most, is_relative)) return;
         DrawnMask& mask = work.detection(detections_, shape.row);
         DrawnMask& truth_mask = work.truth(truths_, truth.row);
         const uint64_t shared = count_common(mask, truth_mask);
-        const double iou = ratio(shared, shape.area, truth.area, is_relative);
+        const double iou = ratio_of_pixels(shared, shape.area, truth.area, is_relative);
         // As in the reference of boundary IoU: a region of many objects has no boundary that one of them would have, too.
         if (boundary_ratio_ == 0 || is_relative || iou < least || shared == 0) return use(iou);
         const uint32_t width = boundary_width(shape.size, boundary_ratio_);
         mask.draw_boundary(width);
         truth_mask.draw_boundary(width);
-        use(std::min(iou, ratio(count_common(mask.boundary(), truth_mask.boundary()), mask.boundary_area(), truth_mask.boundary_area(),
+        use(std::min(iou, ratio_of_pixels(count_common(mask.boundary(), truth_mask.boundary()), mask.boundary_area(), truth_mask.boundary_area(),
                                 false)));
     }
 
@@ -150,15 +159,6 @@ public:
 private:
     static Shape shape_of(const MaskView& masks, size_t row) {
         return {static_cast<uint32_t>(row), masks.area[row], masks.box[row], masks.size[row]};
-    }
-
-    // as in COCO: the union with a crowd is the detection's own area
-    static double whole(uint64_t area, uint64_t truth_area, uint64_t shared, bool is_relative) {
-        return static_cast<double>(is_relative ? area : area + truth_area - shared);
-    }
-
-    static double ratio(uint64_t shared, uint64_t area, uint64_t truth_area, bool is_relative) {
-        return shared == 0 ? 0.0 : static_cast<double>(shared) / whole(area, truth_area, shared, is_relative);
     }
 
     MaskView detections_, truths_;

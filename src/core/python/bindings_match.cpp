@@ -4,11 +4,13 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <stdexcept>
 #include <utility>
 #include <vector>
 
 #include "geometry/given.h"
+#include "geometry/overlaps.h"
 #include "match/assignment.h"
 #include "python/boxes.h"
 #include "python/geometry.h"
@@ -84,6 +86,34 @@ private:
     std::vector<double> similarity_;
 };
 
+// Shapes whose intersections are given, as OverlapPolicy reads them. `offset`: where the row of each detection starts in `common`, or the
+// column of each truth; only detections have `common`.
+class GivenOverlaps : public PolicyGeometry<GivenOverlaps> {
+public:
+    GivenOverlaps(Input area, Input offset, std::optional<Input> common)
+        : area_(std::move(area)), offset_(std::move(offset)), common_(std::move(common)) {
+        typed<double>(area_, area_.size(), "area");
+        const int64_t* offsets = typed<int64_t>(offset_, size(), "offset");
+        if (common_) typed<int32_t>(*common_, common_->size(), "common");
+        if (std::any_of(offsets, offsets + size(), [](int64_t each) { return each < 0; })) {
+            throw std::invalid_argument("offset: must not be negative");
+        }
+    }
+
+    size_t size() const override { return area_.size(); }
+
+    template <class Use>
+    auto with_policy(const GivenOverlaps& truths, Use use) const {
+        if (!common_) throw std::invalid_argument("common: must be given for detections");
+        return use(OverlapPolicy{elements<int32_t>(*common_), common_->size(), elements<int64_t>(offset_),
+                                 elements<int64_t>(truths.offset_), elements<double>(area_), elements<double>(truths.area_)});
+    }
+
+private:
+    Input area_, offset_;
+    std::optional<Input> common_;
+};
+
 nb::object match_objects(const DetectionsObject& detections, const TruthsObject& truths, const Input& class_ids,
                          const Rules& rules, size_t num_threads, bool is_traced) {
     const int64_t* ids = typed<int64_t>(class_ids, class_ids.size(), "class_ids");
@@ -145,6 +175,7 @@ void bind_match(nb::module_& module) {
     using Column = std::optional<Input>;
     bind_geometry<GivenShapes, Input, Column, Column, Column>(module, "GivenShapes", "area"_a, "start"_a = nb::none(),
                                                               "truth"_a = nb::none(), "similarity"_a = nb::none());
+    bind_geometry<GivenOverlaps, Input, Input, Column>(module, "GivenOverlaps", "area"_a, "offset"_a, "common"_a = nb::none());
     nb::class_<DetectionsObject>(module, "Detections")
         .def(nb::init<Input, Input, Input, nb::object, Column, Column>(), "image"_a, "label"_a, "score"_a, "geometry"_a,
              "coverage"_a = nb::none(), "area"_a = nb::none())

@@ -159,6 +159,8 @@ class Geometry(ABC):
     """The column of a table that an error about another name, such as an argument, is about."""
     is_box: ClassVar[bool] = False
     """Whether tables have it as a box, whose columns depend on the box format."""
+    compares_on_device: ClassVar[bool] = False
+    """Whether `compared` prepares shapes on a device for the native engine, which then matches them by default."""
     pairs_per_batch: ClassVar[int | None] = 2**19
     """Number of pairs that the parallel engine compares at once: enough to keep an accelerator busy. None: the pairs of
     one image and class, so that each shape is read once, and not for each of its pairs."""
@@ -281,6 +283,25 @@ class Geometry(ABC):
     def row_bytes(cls, protocol: Protocol) -> int:  # noqa: ARG003
         """Additional memory for matching one shape, in bytes, beyond that for a box."""
         return 0
+
+    def compared(
+        self,
+        image: NDArray[Any],  # noqa: ARG002
+        truths: "Geometry",
+        truth_image: NDArray[Any],  # noqa: ARG002
+        protocol: Protocol,  # noqa: ARG002
+    ) -> tuple["Geometry", "Geometry"]:
+        """Both sides as the native engine reads them; by default unchanged.
+
+        Shapes that are compared where they are return overlaps in their place.
+
+        Args:
+            image: The image of each of these shapes, the detections. Shape (D,).
+            truths: The shapes of the truths.
+            truth_image: The image of each truth. Shape (G,).
+            protocol: The rules, which select the similarity.
+        """
+        return self, truths
 
     @abstractmethod
     def compiled(self, protocol: Protocol) -> Any:

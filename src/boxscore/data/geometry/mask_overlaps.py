@@ -9,7 +9,7 @@ Dimensions: N images, D detections, G truths, H x W pixels.
 from typing import Any, NamedTuple
 
 from boxscore._support.exceptions import InputError
-from boxscore.arrays import Array, count_common, count_flags, size_along, sum_of_steps
+from boxscore.arrays import Array, arange, count_common, count_flags, namespace, size_along, sum_of_steps
 from boxscore.data.validation import is_kind
 
 MOST_PIXELS_PER_TILE = 2**24
@@ -17,6 +17,8 @@ MOST_PIXELS_PER_TILE = 2**24
 
 _PIXELS_PER_TILE = 2**16
 _MOST_TILES = 16
+_BYTES_PER_TILE = 2**27
+"""The memory of a tile of one image, unless one line of pixels takes more."""
 
 
 class Overlaps(NamedTuple):
@@ -61,10 +63,48 @@ def count_overlaps(masks: Array, truth_masks: Array, *, lines: int | None = None
 
     def compare(index: Any) -> tuple[Array, ...]:
         tile = slice(index * lines, (index + 1) * lines)
-        flag_NDHW, truth_NGHW = _as_flags(masks[:, :, tile]), _as_flags(truth_masks[:, :, tile])
+        flag_NDHW, truth_NGHW = as_flags(masks[:, :, tile]), as_flags(truth_masks[:, :, tile])
         return count_common(flag_NDHW, truth_NGHW), count_flags(flag_NDHW), count_flags(truth_NGHW)
 
     return Overlaps(*sum_of_steps(compare, (num_lines + lines - 1) // lines, like=masks))
+
+
+def count_overlaps_of_image(masks: Array, truth_masks: Array) -> Overlaps:
+    """Count the overlaps of one image in tiles of at most 128 MB, as `count_overlaps` does.
+
+    Args:
+        masks: The masks of the detections. Shape (D, H, W).
+        truth_masks: The masks of the truths. Shape (G, H, W).
+
+    Returns:
+        Overlaps of shapes (D, G), (D,) and (G,).
+    """
+    bytes_per_line = 4 * (masks.shape[0] + truth_masks.shape[0]) * masks.shape[2]
+    lines = max(1, _BYTES_PER_TILE // max(1, bytes_per_line))
+    return Overlaps(*(each[0] for each in count_overlaps(masks[None], truth_masks[None], lines=lines)))
+
+
+def can_count(height: int, width: int) -> bool:
+    """Whether masks of this size have few enough pixels to be counted in 32 bits, and per line in single precision."""
+    return height * width < 2**31 and width <= MOST_PIXELS_PER_TILE
+
+
+def find_outer_boxes(masks: Array) -> Array:
+    """Find the smallest boxes around masks: left, top, right, bottom; 0 for a mask without pixels. Shape (D, 4).
+
+    Args:
+        masks: Booleans or bytes. Shape (D, H, W).
+    """
+    xp, flag_DHW = namespace(masks), as_flags(masks)
+    starts, ends = [], []
+    for axis in (1, 2):
+        is_on_DP = xp.any(flag_DHW, axis=axis)  # columns, then lines
+        index_P = arange(is_on_DP.shape[1], like=masks)
+        end_D = xp.max(xp.where(is_on_DP, index_P + 1, xp.zeros_like(index_P)), axis=1)
+        start_D = xp.min(xp.where(is_on_DP, index_P, xp.zeros_like(index_P) + is_on_DP.shape[1]), axis=1)
+        starts.append(xp.where(end_D == 0, xp.zeros_like(start_D), start_D))
+        ends.append(end_D)
+    return xp.stack([*starts, *ends], axis=-1)
 
 
 def _common_size(masks: Array, truth_masks: Array) -> tuple[int | None, int | None]:
@@ -75,7 +115,7 @@ def _common_size(masks: Array, truth_masks: Array) -> tuple[int | None, int | No
             rule = "`masks` and `truth_masks` must have the same height and width"
             raise InputError(f"{rule}; got {sizes[0]} and {sizes[1]}")
     height, width = (second if first is None else first for first, second in zip(*sizes, strict=True))
-    if height is not None and width is not None and (height * width >= 2**31 or width > MOST_PIXELS_PER_TILE):
+    if height is not None and width is not None and not can_count(height, width):
         raise InputError(f"`masks` must have less than 2^31 pixels, and at most 2^24 per line; got {height} x {width}")
     return height, width
 
@@ -89,5 +129,6 @@ def _lines_per_tile(height: int, width: int) -> int:
     return min(lines, _most_lines(width))
 
 
-def _as_flags(pixels: Array) -> Array:
+def as_flags(pixels: Array) -> Array:
+    """Whether each pixel belongs to its mask: booleans, or bytes that are not 0."""
     return pixels if is_kind(pixels, "bool") else pixels != 0

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 import boxscore._compiled as _compiled
 from boxscore._support.exceptions import InputError
 from boxscore._support.threads import num_threads
-from boxscore.arrays import Array, convert, float_dtype, is_array, namespace, to_numpy
+from boxscore.arrays import Array, convert, float_dtype, is_array, is_in_host_memory, namespace, to_numpy
 from boxscore.data.geometry import Geometry, RowGatherer, Sketch, gatherer_of
 from boxscore.data.geometry.box_formats import BoxFormat
 from boxscore.data.validation import RowError, check_is_dense, is_kind, shape_of
@@ -267,10 +267,15 @@ class Masks(Geometry):
         """Build masks from any accepted form.
 
         Args:
-            values: `Masks`, pixels as in `from_pixels`, or COCO's run lengths as in `from_rle`.
+            values: `Masks`, pixels as in `from_pixels`, or COCO's run lengths as in `from_rle`. Pixels in one array on
+                a device stay there until run lengths are needed.
         """
         if isinstance(values, Masks):
             return values
+        if is_array(values) and not is_in_host_memory(values):
+            from boxscore.data.geometry.device_masks import DeviceMasks
+
+            return DeviceMasks.of_stacks([values])
         if is_array(values):
             return cls.from_pixels(np.zeros((0, 0, 0), bool) if shape_of(values) == (0,) else values)
         if isinstance(values, Sequence) and values and all(is_array(each) for each in values):
@@ -284,10 +289,21 @@ class Masks(Geometry):
         Args:
             parts: One or more masks.
         """
+        from boxscore.data.geometry.device_masks import ComparedMasks
+
+        compared = [part for part in parts if isinstance(part, ComparedMasks)]
+        if compared and len(compared) == len(parts):
+            return ComparedMasks.joined(compared)
         return parts[0] if len(parts) == 1 else cls(runs=_compiled.Masks.concatenate([part.runs for part in parts]))
 
     def __len__(self) -> int:
         return len(self.runs)
+
+    @property
+    def sizes(self) -> NDArray[np.int64]:
+        """Height and width of each mask. Shape (N, 2)."""
+        sizes: NDArray[np.int64] = self.runs.sizes
+        return sizes
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _unpickled, (self.runs.counts, self.runs.start, self.runs.sizes, self.polygons)

@@ -18,19 +18,21 @@ def compiled_columns(
 ) -> tuple[Any, Any]:
     """Convert both sides. `score_dtype`: the dtype of scores; None: unchanged."""
     area, own_area, kind = truths.area, detections.area, truths.kinds(protocol)
+    image, truth_image = compact(to_numpy(detections.image_ids)), compact(to_numpy(truths.image_ids))
+    shapes, truth_shapes = detections.geometry.compared(image, truths.geometry, truth_image, protocol)
     return (
         _compiled.Detections(
-            compact(to_numpy(detections.image_ids)),
+            image,
             compact(to_numpy(detections.labels)),
             compact(host_scores(detections.scores), score_dtype),
-            detections.geometry.compiled(protocol),
+            shapes.compiled(protocol),
             coverage_codes(detections, truths, protocol),
             None if own_area is None else compact(to_numpy(own_area), np.float64),
         ),
         _compiled.Truths(
-            compact(to_numpy(truths.image_ids)),
+            truth_image,
             compact(to_numpy(truths.labels)),
-            truths.geometry.compiled(protocol),
+            truth_shapes.compiled(protocol),
             None if area is None else compact(to_numpy(area), np.float64),
             None if kind is None else compact(to_numpy(kind), np.uint8),
         ),
