@@ -92,10 +92,11 @@ def loss_of(maps: Maps, truths: PaddedTruths) -> torch.Tensor:
     is_real_NG = truths.labels >= 0
     size_NG2 = (truths.boxes[..., 2:] - truths.boxes[..., :2] + 1) / STRIDE
     middle_NG2 = (truths.boxes[..., 2:] + truths.boxes[..., :2] + 1) / (2 * STRIDE)
-    cell_NG2 = torch.minimum(middle_NG2.long(), torch.tensor([width - 1, height - 1]))
+    device = truths.boxes.device
+    cell_NG2 = torch.minimum(middle_NG2.long(), torch.tensor([width - 1, height - 1], device=device))
 
     # A bump around each middle, as wide as its object; where bumps of a class meet, the higher one counts.
-    x_W, y_H = torch.arange(width), torch.arange(height)
+    x_W, y_H = torch.arange(width, device=device), torch.arange(height, device=device)
     deviation_NG2 = (size_NG2 / 6).clamp(min=0.6)
     across_NGW = -(((x_W - cell_NG2[..., :1]) / deviation_NG2[..., :1]) ** 2) / 2
     down_NGH = -(((y_H - cell_NG2[..., 1:]) / deviation_NG2[..., 1:]) ** 2) / 2

@@ -39,6 +39,11 @@ class Batch(NamedTuple):
     """Shape (N, 3, S, S)."""
     truths: PaddedTruths
 
+    def to(self, device: torch.device) -> "Batch":
+        """The batch on a device."""
+        columns = (None if column is None else column.to(device) for column in self.truths)
+        return Batch(self.image.to(device), PaddedTruths(*columns))
+
 
 def make_batch(seed: int, first: int, num: int, side: int) -> Batch:
     """The images number `first` to `first + num - 1` of the endless dataset called `seed`."""

@@ -2,6 +2,7 @@
 
     python -m examples.centernet.train --epochs 8 --seed 0
     python -m examples.centernet.train --quick
+    python -m examples.centernet.train --device cuda
 
 The best weights, by mAP on the validation images, are kept in `--folder`, with logs for TensorBoard if it is installed.
 """
@@ -71,8 +72,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     weights = options.folder / "best.pt"
     log, close_log = open_log(options.folder)
 
-    model = CenterNet(len(CLASSES), plan.width)
-    validation = list(batches(options.seed + 1, 0, plan.num_validate, plan, size=96))
+    model = CenterNet(len(CLASSES), plan.width).to(options.device)
+    validation = [each.to(options.device) for each in batches(options.seed + 1, 0, plan.num_validate, plan, size=96)]
     num_steps = plan.epochs * (plan.num_train // plan.batch)
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=3e-3, total_steps=num_steps, pct_start=0.2)
@@ -104,7 +105,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     first = passes[0].result["map"]
     print(f"\nmAP went from {first:.4f} after the first epoch to {best:.4f}; it took {spent_on_map / spent:.2%} of the")
     print(f"{spent:.1f} s of all validation. The best weights are in {weights.name}.\n")
-    model.load_state_dict(torch.load(weights, weights_only=True))
+    model.load_state_dict(torch.load(weights, map_location=options.device, weights_only=True))
     compare(model, validation)
 
 
@@ -114,12 +115,19 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--epochs", type=int, help="8, or 3 with --quick")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--quick", action="store_true", help="smaller images, network and data: half a minute")
+    parser.add_argument(
+        "--device", choices=("cpu", "cuda", "mps"), default="cpu", help="for the network and the paper's stages"
+    )
     parser.add_argument("--threads", type=int, default=1, help="for PyTorch; more wait for each other on shared cores")
     parser.add_argument("--folder", type=Path, default=Path("runs/centernet"), help="for weights and logs")
     options = parser.parse_args(arguments)
     for name in ("epochs", "threads"):
         if (value := getattr(options, name)) is not None and value < 1:
             parser.error(f"--{name} must be at least 1; got {value}")
+    accelerators = {"cuda": torch.cuda, "mps": torch.backends.mps}
+    if options.device != "cpu" and not accelerators[options.device].is_available():
+        parser.error(f"--device must be one that PyTorch finds here; got {options.device}: use --device cpu")
+    options.device = torch.device(options.device)
     return options
 
 
@@ -127,9 +135,11 @@ def train(model: CenterNet, optimizer: Any, schedule: Any, plan: Plan, seed: int
     """The mean loss of an epoch and its seconds; the model is better afterwards."""
     start = time.perf_counter()
     losses = []
+    device = next(model.parameters()).device
     model.train()
     loader = batches(seed, epoch * plan.num_train, plan.num_train, plan, size=plan.batch)
-    for image, truths in with_bar(loader, plan.num_train // plan.batch, f"epoch {epoch + 1}"):
+    for batch in with_bar(loader, plan.num_train // plan.batch, f"epoch {epoch + 1}"):
+        image, truths = batch.to(device)
         loss = loss_of(model(image), truths)
         optimizer.zero_grad()
         loss.backward()
@@ -166,7 +176,10 @@ def detect(model: CenterNet, image: torch.Tensor) -> PaddedDetections:
 
 
 def compare(model: CenterNet, validation: Sequence[Batch]) -> None:
-    """Print the paper's comparison: verdicts of ours (P) and of the sequential method (S), and the seconds of each."""
+    """Print the paper's comparison: verdicts of its stages on the device (P) and of the sequential method (S).
+
+    And the seconds of each engine.
+    """
     found = [detect(model, image) for image, _ in validation]
     there = [truths for _, truths in validation]
     columns = ("boxes", "labels", "scores", "discarded")
@@ -181,8 +194,11 @@ def compare(model: CenterNet, validation: Sequence[Batch]) -> None:
     )
 
     results, tallies = {}, {}
-    names: dict[Any, str] = {"native": "ours, in C++", "parallel": "ours, the paper's stages in PyTorch"}
-    names["sequential"] = "sequential"
+    names: dict[Any, str] = {
+        "native": "ours, in C++",
+        "parallel": f"ours, the paper's stages on {detections.boxes.device.type}",
+        "sequential": "sequential",
+    }
     print(f"{len(detections)} detections, {len(truths)} truths")
     for engine, name in names.items():
         tallies[engine] = boxscore.match(detections, truths, PROTOCOL, engine)
@@ -190,7 +206,7 @@ def compare(model: CenterNet, validation: Sequence[Batch]) -> None:
         print(f"{name:35}  mAP {results[engine]['map']:.4f}  {seconds * 1e3:8.1f} ms")
 
     print("\nclass     TP(P)  TP(S)  FP(P)  FP(S)")
-    ours, theirs = (results[engine].per_class for engine in ("native", "sequential"))
+    ours, theirs = (results[engine].per_class for engine in ("parallel", "sequential"))
     for k, name in enumerate(CLASSES):
         counts = (ours.num_true, theirs.num_true, ours.num_false, theirs.num_false)
         print(f"{name:8}", *(f"{count[k, 0]:6}" for count in counts))

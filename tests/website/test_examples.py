@@ -53,6 +53,31 @@ def test_a_centernet_learns_and_every_method_gives_the_same_verdicts(tmp_path: P
 
 
 @needs_torch
+def test_network_loss_and_detections_are_on_the_device_of_the_batch() -> None:
+    """On PyTorch's device without memory, where an operation with a tensor elsewhere fails."""
+    import torch
+    from examples.centernet.model import CenterNet, decode, loss_of
+    from examples.centernet.shapes import CLASSES, make_batch
+
+    image, truths = make_batch(0, 0, 2, 64).to(torch.device("meta"))
+    maps = CenterNet(len(CLASSES), 8).to("meta")(image)
+    found = decode(maps, 10)
+    on_device = (loss_of(maps, truths), found.boxes, found.labels, found.scores, found.discarded)
+    assert {tensor.device.type for tensor in on_device} == {"meta"}
+
+
+@needs_torch
+def test_a_device_that_is_not_there_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    """Before anything is trained."""
+    from examples.centernet.train import parse
+
+    with pytest.raises(SystemExit):
+        parse(["--device", "cuda"])
+    assert "--device must be one that PyTorch finds here; got cuda: use --device cpu" in capsys.readouterr().err
+    assert parse([]).device.type == "cpu"
+
+
+@needs_torch
 def test_shapes_are_the_same_for_a_seed_and_lie_in_their_boxes() -> None:
     """Of every class, some difficult; boxes within the image, each around a pixel at least."""
     from examples.centernet.shapes import CLASSES, draw
