@@ -8,13 +8,14 @@ from typing import Any, NamedTuple, TypeVar, cast
 import numpy as np
 
 from boxscore._support.exceptions import InputError
-from boxscore.data.batch_keys import DETECTION_KEYS, PADDED_DETECTION_KEYS, PADDED_TRUTH_KEYS, Keys
+from boxscore.data.batch_keys import DETECTION_KEYS, PADDED_DETECTION_KEYS, PADDED_TRUTH_KEYS, TRUTH_KEYS, Keys
 from boxscore.data.batches import PaddedBatch, in_argument
 from boxscore.data.dataset import ClassNames, Detections, ImageIdsLike, Truths
 from boxscore.data.geometry.box_formats import BoxFormat, is_oriented
 from boxscore.data.geometry.kinds import GEOMETRIES, kind_of
 from boxscore.data.image_ids import ImageIds, image_ids_of, read_image_ids
 from boxscore.data.image_objects import is_image_object
+from boxscore.data.snapshots import has_device_arrays, host_images, host_padded
 from boxscore.pipeline import evaluate_columns
 from boxscore.protocol.protocol import EngineName, IouType, ProtocolLike, as_protocol
 from boxscore.protocol.table import for_iou_type
@@ -56,8 +57,8 @@ def evaluate(
             dicts, or a dict of padded arrays.
         protocol: "coco", "voc2007", "voc2012", "paper", "lvis", … or a `Protocol`. A name compares the shapes that both
             sides have, boxes if they have several; a `Protocol` compares those of its `iou_type`.
-        engine: "native" is C++ for arrays in host memory; "parallel" works on any array library, on its device;
-            "sequential" is the textbook loop, slow. "auto" takes "native" for data in host memory, else "parallel".
+        engine: "native" is C++; arrays on an accelerator are copied to host memory. "parallel" works on any array
+            library, on its device; "sequential" is the textbook loop, slow. "auto" takes "native".
         iou_type: The similarity, instead of the protocol's; it decides which shapes of dicts and files are read.
         box_format: The format of boxes in dicts and padded batches, "xyxy" by default; else in files that don't say it.
             Columns have their own.
@@ -87,6 +88,8 @@ def evaluate(
     sides = _Side.of("detections", detections, Detections), _Side.of("truths", truths, Truths)
     shapes = _shapes_to_read(given, box_format, *sides)
     options = _Options(shapes, box_format, class_names, image_ids, threads)
+    if engine != "parallel":
+        sides = sides[0].in_host_memory(DETECTION_KEYS, options), sides[1].in_host_memory(TRUTH_KEYS, options)
     return evaluate_columns(*_read(*sides, options), given, engine, threads=threads)
 
 
@@ -144,6 +147,16 @@ class _Side(NamedTuple):
         key = next(iter(DETECTION_KEYS.of_shapes(iou_type, "xyxyxyxy" if iou_type == "obb" else "xyxy").required))
         images = [self.value] if self.kind == "padded" else self.value
         return all(key in image for image in images if isinstance(image, Mapping))
+
+    def in_host_memory(self, keys: Keys, options: _Options) -> "_Side":
+        """Copy the arrays of a batch from an accelerator, if they are valid; reading reports what is not."""
+        if not self.is_batch or not has_device_arrays(self.value):
+            return self
+        keys = keys.of_shapes(options.iou_type, options.batch_format)
+        if "masks" in keys.required:
+            return self
+        value = host_padded(self.value) if self.kind == "padded" else host_images(self.value, keys)
+        return self if value is None else self._replace(value=value)
 
     @property
     def num_images(self) -> int | None:

@@ -9,7 +9,7 @@ import numpy as np
 
 from boxscore._support.exceptions import InputError
 from boxscore._support.threads import num_threads
-from boxscore.arrays import is_in_host_memory, library, to_numpy
+from boxscore.arrays import library, to_numpy
 from boxscore.data.dataset import Detections, Truths, check_labels_are_named, host_ids, pooled, pooled_order
 from boxscore.data.preparation import common_iou_type, prepare, prepare_rows
 from boxscore.engines.map_reduce import finish_tallies, finish_within_limit
@@ -112,8 +112,7 @@ def _sides_for_engine(inputs: Inputs, protocol: Protocol, engine: str) -> tuple[
     shapes = detections.geometry, truths.geometry
     library(*(array for each in shapes for array in each.arrays))  # one, or NumPy and one
     if engine == "auto":
-        is_native = all(each.compares_on_device or all(map(is_in_host_memory, each.arrays)) for each in shapes)
-        engine = "native" if is_native else "parallel"
+        engine = "native"
     _check_engine(engine)
     if (names := truths.names_by_label) is not None:
         check_labels_are_named(detections.labels, names)

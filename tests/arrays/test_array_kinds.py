@@ -35,6 +35,42 @@ def quantized(values: Any) -> Any:
         return torch.quantize_per_tensor(torch.as_tensor(values).float(), 0.1, 0, torch.qint32)
 
 
+def fake(values: Any) -> Any:
+    """A tensor that only has a shape, as `torch.compile` traces them."""
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    with FakeTensorMode() as mode:
+        return mode.from_tensor(torch.as_tensor(values))
+
+
+def distributed(values: Any) -> Any:
+    """A tensor of which each process has a part."""
+    from torch.distributed.tensor import Replicate, distribute_tensor, init_device_mesh
+
+    dist = torch.distributed
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    try:
+        return distribute_tensor(torch.as_tensor(values), init_device_mesh("cpu", (1,)), [Replicate()])
+    finally:
+        dist.destroy_process_group()
+
+
+class Wrapper(torch.Tensor):  # type: ignore[misc]
+    """A tensor that has its values in another one, and no memory."""
+
+    @staticmethod
+    def __new__(cls, values: Any) -> "Wrapper":
+        """Make it of these values."""
+        held = torch.as_tensor(values)
+        made: Wrapper = torch.Tensor._make_wrapper_subclass(cls, held.shape, dtype=held.dtype)
+        return made
+
+    @classmethod
+    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Compute nothing."""
+        return torch.zeros(1)
+
+
 KINDS: dict[str, tuple[Callable[[Any], Any], str]] = {
     "masked": (masked, "must not be a masked array, whose mask would be lost"),
     "masked, nothing": (np.ma.array, "must not be a masked array, whose mask would be lost"),
@@ -44,6 +80,9 @@ KINDS: dict[str, tuple[Callable[[Any], Any], str]] = {
         r"must be a dense tensor, `values.to_dense\(\)`; got",
     ),
     "meta": (lambda values: torch.as_tensor(values).to("meta"), "must have values; got a tensor on the meta device"),
+    "fake": (fake, "must have values, which a FakeTensor does not have"),
+    "distributed": (distributed, r"must be a whole tensor, `values.full_tensor\(\)`, or .*; got DTensor"),
+    "wrapper": (Wrapper, "must be a tensor with memory: convert it to a torch.Tensor; got Wrapper"),
     "nested": (nested, "must not be a nested tensor"),
     "quantized": (quantized, r"must not be quantized, `values.dequantize\(\)`; got torch.qint32"),
 }

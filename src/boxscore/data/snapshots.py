@@ -78,6 +78,23 @@ def has_device_arrays(*batches: Any) -> bool:
     return False
 
 
+def host_images(images: Sequence[Any], keys: Keys) -> list[dict[str, Any]] | None:
+    """The values that are read from one dict per image, in NumPy; None as in `delayed_images`."""
+    values = delayed_images(images, keys)
+    return None if values is None else Snapshot(values, is_joined=True).wait()
+
+
+def host_padded(batch: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The values of a padded batch, in NumPy; None if an array can't be copied, which a reader reports."""
+    try:
+        for key, value in batch.items():
+            if is_array(value):
+                check_is_dense(key, value)
+    except InputError:
+        return None
+    return Snapshot([batch], is_joined=False).wait()[0]
+
+
 def delayed_images(images: Sequence[Any], keys: Keys) -> list[dict[str, Any]] | None:
     """The values that are read from one dict per image, if they can be copied now and read later.
 

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -179,6 +180,8 @@ def check_is_dense(name: str, array: Array) -> None:
         )
     if library(array) != "torch":
         return
+    if (rule := _fault_of_tensor_class(type(array), is_cpu=array.is_cpu)) is not None:  # type: ignore[arg-type]
+        raise InputError(f"`{name}` {rule}; got {type(array).__name__}")
     if array.is_nested:
         raise InputError(f"`{name}` must not be a nested tensor; pass one dict per image, each with its own tensor")
     if array.is_meta:
@@ -189,6 +192,20 @@ def check_is_dense(name: str, array: Array) -> None:
         raise InputError(f"`{name}` must not be quantized, `values.dequantize()`; got {array.dtype}")
     if array.dtype.is_floating_point and array.dtype.itemsize == 1:
         raise InputError(f"`{name}` must have at least 16 bits per number, `values.float()`; got {array.dtype}")
+
+
+@lru_cache(maxsize=64)
+def _fault_of_tensor_class(kind: type, *, is_cpu: bool) -> str | None:
+    """The rule that a class of PyTorch's tensors breaks if its values are not in its own memory; None for others."""
+    tensor = sys.modules["torch"].Tensor
+    if kind.__torch_dispatch__ is tensor.__torch_dispatch__:  # type: ignore[attr-defined]
+        return None
+    names = {each.__name__ for each in kind.__mro__}
+    if "FakeTensor" in names:
+        return "must have values, which a FakeTensor does not have"
+    if "DTensor" in names:
+        return "must be a whole tensor, `values.full_tensor()`, or this process's part, `values.to_local()`"
+    return "must be a tensor with memory: convert it to a torch.Tensor" if is_cpu else None
 
 
 def as_ids(name: str, column: Array) -> Array:

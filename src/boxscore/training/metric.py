@@ -16,6 +16,7 @@ from boxscore._support.exceptions import InputError
 from boxscore._support.keyword_hints import suggests_keywords
 from boxscore._support.locks import fork_safe_lock
 from boxscore._support.threads import num_threads
+from boxscore._support.untraced import untraced
 from boxscore.arrays import is_on_device
 from boxscore.checks.mistakes import Mistake, Remedies, Watch, find_input_mistakes
 from boxscore.data.batch_keys import DETECTION_KEYS, PADDED_DETECTION_KEYS, PADDED_TRUTH_KEYS, TRUTH_KEYS, Keys
@@ -223,6 +224,7 @@ class MeanAveragePrecision(Generic[Computed]):
             self._num_watched = 0
             self._watches = {each: Watch() for each in self.protocols}
 
+    @untraced
     def update(
         self, preds: Any, targets: Any = None, *, target: Any = None, image_ids: ImageIdsLike | None = None
     ) -> None:
@@ -262,6 +264,7 @@ class MeanAveragePrecision(Generic[Computed]):
                 self._update_images(_as_list(preds), _as_list(targets), ids)
             self._report_refused()
 
+    @untraced
     def compute(self) -> Computed:
         """Compute the result of all updates so far, of all processes if there are several: each must call this.
 
@@ -460,8 +463,9 @@ class MeanAveragePrecision(Generic[Computed]):
         self, dicts: Sequence[Mapping[str, Any]], add: Callable[[list[dict[str, Any]]], None], *, is_joined: bool
     ) -> None:
         """Start to copy the arrays of an update that `add` adds when they are in host memory."""
-        self._delayed.append(_Delayed(self._num_updates, Snapshot(dicts, is_joined=is_joined), add))
-        self._add_delayed(is_waiting=False)
+        update = _Delayed(self._num_updates, Snapshot(dicts, is_joined=is_joined), add)
+        self._add_delayed(is_waiting=False)  # earlier ones, while this one is on its way
+        self._delayed.append(update)
 
     def _add_delayed(self, *, is_waiting: bool = True) -> None:
         """Add the delayed updates whose values have arrived, in their order; or with `is_waiting` all.
@@ -470,7 +474,7 @@ class MeanAveragePrecision(Generic[Computed]):
         """
         while self._delayed:
             update = self._delayed[0]
-            if not is_waiting and len(self._delayed) <= _MOST_DELAYED and not update.snapshot.has_arrived:
+            if not is_waiting and len(self._delayed) < _MOST_DELAYED and not update.snapshot.has_arrived:
                 return
             try:
                 update.add(update.snapshot.wait())
@@ -742,11 +746,15 @@ def _host_image_ids(ids: Any) -> ImageIds | None:
 
 
 def caller_level() -> int:
-    """The `stacklevel` of a warning that names the first caller outside of boxscore and torchmetrics."""
+    """The `stacklevel` of a warning that names the first caller outside of boxscore, torchmetrics and Dynamo."""
     frame, level = sys._getframe(1), 1
-    while frame.f_globals.get("__name__", "").split(".")[0] in ("boxscore", "torchmetrics") and frame.f_back:
+    while frame.f_back and _is_inside(frame.f_globals.get("__name__", "")):
         frame, level = frame.f_back, level + 1
     return level
+
+
+def _is_inside(module: str) -> bool:
+    return module.split(".")[0] in ("boxscore", "torchmetrics") or module.startswith("torch._dynamo")
 
 
 def dropped_words(num: int, read: Callable[[], Any] | None) -> str:

@@ -17,6 +17,7 @@ from torchmetrics import Metric
 
 from boxscore._support.exceptions import InputError
 from boxscore._support.locks import fork_safe_lock
+from boxscore._support.untraced import untraced
 from boxscore.arrays import convert, to_numpy
 from boxscore.checks.mistakes import Remedies, Watch
 from boxscore.data.batch_keys import TRUTH_KEYS, Keys
@@ -306,6 +307,7 @@ class MeanAveragePrecision(Metric):
     def tallies(self, value: list[torch.Tensor]) -> None:
         self._tallies = _Tallies(value) if type(value) is list else value
 
+    @untraced
     def update(self, preds: Images, target: Images) -> None:
         """Match one batch. An invalid batch is refused as a whole; with `invalid="drop"` predictions are dropped.
 
@@ -340,6 +342,7 @@ class MeanAveragePrecision(Metric):
                     self.boxes.append(_as_tensor(matcher.packed, self.device))
 
     @torch.jit.unused  # type: ignore[untyped-decorator]
+    @untraced
     def forward(self, *values: Any, **named: Any) -> Any:
         """Add one batch, as `update` does, and return its numbers. One batch is too few to warn about mistakes."""
         self._is_in_forward = True
@@ -348,6 +351,7 @@ class MeanAveragePrecision(Metric):
         finally:
             self._is_in_forward = False
 
+    @untraced
     def compute(self) -> dict[str, Any]:
         """Compute the numbers of all updates on all processes. Undefined numbers are -1, as in torchmetrics."""
         each = list(self._split())

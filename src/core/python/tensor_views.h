@@ -85,6 +85,9 @@ public:
         if (PyCapsule_CheckExact(capsule.ptr())) {
             const auto* functions = static_cast<const ExchangeFunctions*>(PyCapsule_GetPointer(capsule.ptr(), "dlpack_exchange_api"));
             if (functions == nullptr) PyErr_Clear();
+            // A subclass of PyTorch's tensor that dispatches its operations itself may have no memory: FakeTensor, DTensor.
+            const nb::object dispatch = nb::getattr(type_, "__torch_dispatch__", nb::none());
+            if (!dispatch.is_none() && !PyCFunction_Check(dispatch.ptr())) return;
             if (functions != nullptr && functions->header.major == 1) export_view_ = functions->export_view;
         }
         has_dlpack_ = export_view_ == nullptr && nb::hasattr(type_, "__dlpack__");

@@ -160,7 +160,7 @@ class Geometry(ABC):
     is_box: ClassVar[bool] = False
     """Whether tables have it as a box, whose columns depend on the box format."""
     compares_on_device: ClassVar[bool] = False
-    """Whether `compared` prepares shapes on a device for the native engine, which then matches them by default."""
+    """Whether `compared` prepares shapes on a device for the native engine, so that they are not copied as they are."""
     pairs_per_batch: ClassVar[int | None] = 2**19
     """Number of pairs that the parallel engine compares at once: enough to keep an accelerator busy. None: the pairs of
     one image and class, so that each shape is read once, and not for each of its pairs."""
