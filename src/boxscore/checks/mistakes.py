@@ -44,7 +44,7 @@ from boxscore.checks.evidence import (
 from boxscore.checks.suspicion import HIGH_RECALL, Counts, covers_few_images
 from boxscore.data.dataset import ClassNames, Columns, Detections, Truths, host_ids, host_scores, take, with_geometries
 from boxscore.data.geometry.box_formats import UPRIGHT_FORMATS, BoxFormat
-from boxscore.data.geometry.boxes import Boxes, look_like_fractions
+from boxscore.data.geometry.boxes import BoxColumn, Boxes, look_like_fractions
 from boxscore.data.geometry.masks import Masks
 from boxscore.data.geometry.oriented_boxes import OrientedBoxes
 from boxscore.engines.native.pairs import nearest
@@ -806,7 +806,7 @@ class Watch:
         if (unlike := unlike_sizes(detections, truths)) is not None:
             before = self._unlike_sizes
             self._unlike_sizes = replace(unlike, num=unlike.num + (0 if before is None else before.num))
-        if not all(isinstance(each.geometry, Boxes | OrientedBoxes) for each in (detections, truths)):
+        if not all(isinstance(each.geometry, BoxColumn) for each in (detections, truths)):
             detections, truths = with_boxes(detections), with_boxes(truths)
         if max(len(detections), len(truths)) > self.NUM_ROWS:
             images = np.unique(host_ids(truths.image_ids)[: self.NUM_ROWS // 10])

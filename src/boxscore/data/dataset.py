@@ -16,7 +16,7 @@ from boxscore.data.batches import PaddedBatch, build_from_images, listed_labels
 from boxscore.data.coverage import COVERED, NOT_COVERED, NOT_EXHAUSTIVE, Coverage
 from boxscore.data.geometry import Geometry
 from boxscore.data.geometry.box_formats import BoxFormat, row_size
-from boxscore.data.geometry.boxes import Boxes
+from boxscore.data.geometry.boxes import BoxColumn, Boxes
 from boxscore.data.geometry.keypoints import Keypoints
 from boxscore.data.geometry.kinds import geometries_of
 from boxscore.data.geometry.masks import Masks
@@ -87,7 +87,7 @@ class Shapes:
     @property
     def written_boxes(self) -> tuple[Array, BoxFormat]:
         """Upright or oriented boxes as given, and their format."""
-        found = next((each for each in self.geometries if isinstance(each, Boxes | OrientedBoxes)), None) or self._boxes
+        found = next((each for each in self.geometries if isinstance(each, BoxColumn)), None) or self._boxes
         return found.boxes, found.box_format
 
     @property

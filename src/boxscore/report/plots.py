@@ -82,7 +82,7 @@ _PER_COLUMN = 0.055
 FORMATS = ("png", "pdf")
 
 CHARTS = ("pr", "ap_by_iou", "sizes", "scores", "calibration", "errors", "confusion")
-"""The charts of a result, by the names of their files."""
+"""The charts of a result, by the names of their files; `Result` has a method `plot_NAME` for each."""
 
 
 class Line(NamedTuple):
@@ -239,16 +239,7 @@ def plot_all(result: "Result", names: Sequence[str] | None = None) -> "dict[str,
     Errors and confusion need `inputs`, calibration needs scores from 0 to 1, and both calibration and scores need
     verdicts.
     """
-    draw: dict[str, Callable[[], Figure]] = {
-        "pr": lambda: plot_pr(result),
-        "ap_by_iou": lambda: draw_ap_by_iou(result.per_threshold, result.protocol.similarity),
-        "sizes": lambda: plot_sizes(result),
-        "scores": lambda: draw_scores(result.scores()),
-        "calibration": lambda: draw_calibration(result.calibration()),
-        "errors": lambda: draw_errors(result.errors()),
-        "confusion": lambda: draw_confusion(result.confusion()),
-    }
-    return {name: draw[name]() for name in (_possible_charts(result) if names is None else names)}
+    return {name: getattr(result, f"plot_{name}")() for name in (_possible_charts(result) if names is None else names)}
 
 
 def _possible_charts(result: "Result") -> list[str]:
