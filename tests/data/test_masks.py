@@ -14,12 +14,11 @@ from boxscore import Detections, InputError, MeanAveragePrecision, Protocol, Tru
 from boxscore.cli.direct import summarize_files
 from boxscore.coco import mask
 from boxscore.data import Masks
-from boxscore.data.dataset import take
 from boxscore.data.geometry.boxes import Boxes
 from boxscore.data.geometry.masks import Polygons, boundary_of
 from boxscore.dropin.coco_dataset import COCO
 from boxscore.dropin.evaluation import COCOeval
-from tests.support.comparisons import assert_same, assert_same_tally
+from tests.support.comparisons import assert_same
 from tests.support.engines import ENGINES
 from tests.support.mask_scenes import blob, columns_of, random_masks
 from tests.support.scenes import run_pycocotools
@@ -205,16 +204,6 @@ class TestSimilarity:
         one, other = Masks.from_pixels([square, moved]).shapes(BOUNDARY)
         assert Masks.similarity(one, other, is_crowd=False, protocol=BOUNDARY) == shared / both < 27 / 33
 
-    @pytest.mark.parametrize("engine", ENGINES)
-    @pytest.mark.parametrize("seed", range(6))
-    def test_every_engine_gives_the_same_tally(self, seed: int, engine: Any) -> None:
-        """Masks and boundaries, under COCO and VOC, with crowds and masks of other sizes."""
-        detections, truths = columns_of(*random_masks(seed))
-        for protocol in (SEGM, BOUNDARY, Protocol.named("voc2012", iou_type="segm"), SEGM.replace(class_agnostic=True)):
-            tally, expected = (boxscore.match(detections, truths, protocol, each) for each in (engine, "native"))
-            assert_same_tally(tally.sorted(), expected.sorted())
-            assert len(tally)
-
     @pytest.mark.parametrize("seed", range(20))
     def test_evaluate_gives_every_bit_of_pycocotools(self, seed: int) -> None:
         """From columns; pycocotools has the areas of masks, as results have no boxes."""
@@ -268,23 +257,6 @@ class TestEverythingAfter:
         ):
             boxscore.evaluate(both, truths, Protocol.named("coco"))
 
-    @pytest.mark.parametrize("protocol", [SEGM, BOUNDARY], ids=["segm", "boundary"])
-    def test_batches_give_what_all_at_once_give(self, protocol: Protocol) -> None:
-        """In a metric, by columns, dicts and padded batches; and in tallies that are merged."""
-        detections, truths = columns_of(*random_masks(12))
-        expected = boxscore.evaluate(detections, truths, protocol)
-        columns = MeanAveragePrecision(protocol, warn=False)
-        tallies = []
-        for part in (0, 1):
-            some = take(detections, detections.image_ids % 2 == part), take(truths, truths.image_ids % 2 == part)
-            columns.update(*some)
-            tallies.append(boxscore.match(*some, protocol))
-        assert_same(columns.compute(), expected)
-        assert_same(boxscore.finish(tallies[0].merge(tallies[1])), expected)
-        state = MeanAveragePrecision(protocol, warn=False)
-        state.load_state_dict(columns.state_dict())
-        assert_same(state.compute(), expected)
-
     def test_dicts_and_padded_batches(self) -> None:
         """One image at a time, as masks of an image have one size."""
         random = np.random.default_rng(5)
@@ -313,31 +285,6 @@ class TestEverythingAfter:
         assert_same(again.compute(), one.compute())
         with pytest.raises(InputError, match=r"preds\[0\]: `masks` must have 4 masks for 4 labels; got 3"):
             again.update([rle[0] | {"masks": rle[0]["masks"][:3]}], targets[:1])
-
-    def test_bootstrap_comparison_and_slices(self) -> None:
-        """Confidence intervals, p-values and groups of images."""
-        detections, truths = columns_of(*random_masks(13, num_images=12))
-        result = boxscore.evaluate(detections, truths)
-        intervals = result.intervals(resamples=50)
-        assert intervals.low["map"] <= result["map"] <= intervals.high["map"]
-        worse = boxscore.evaluate(take(detections, np.arange(len(detections)) % 3 > 0), truths)
-        comparison = boxscore.compare({"all": result, "some": worse}, resamples=20)
-        assert list(comparison.names) == ["all", "some"]
-        groups = boxscore.analysis.slices(result, {image: "odd" if image % 2 else "even" for image in range(12)})
-        some = take(detections, detections.image_ids % 2 == 1), take(truths, truths.image_ids % 2 == 1)
-        assert_same(groups["odd"], boxscore.evaluate(*some))
-
-    @pytest.mark.not_sanitized
-    def test_errors_confusion_and_report(self) -> None:
-        """The analyses that look at shapes again, at any threshold."""
-        detections, truths = columns_of(*random_masks(14, num_images=10))
-        result = boxscore.evaluate(detections, truths)
-        errors = result.errors()
-        assert errors.count.sum() > 0
-        assert result.confusion(iou=0.6).count.sum() > 0
-        page = result.to_html(resamples=0)
-        assert "coco segm" in page
-        assert result.worst_images(num=3)
 
     @pytest.mark.parametrize("engine", ENGINES)
     def test_areas_of_detections_may_be_given(self, engine: Any) -> None:
