@@ -155,20 +155,6 @@ def test_match_batch_gives_the_verdicts_of_evaluate(batch: Any) -> None:
     assert np.array_equal(tier, tally.tier)
 
 
-def test_few_candidates_are_enough_where_no_detection_has_more(batch: Any) -> None:
-    """The static number of candidates is the caller's to choose; here no detection reaches more than 6 truths."""
-    found, truths = batch
-    protocol = boxscore.Protocol.named("coco")
-    iou = parallel.pairwise_iou(found.boxes, truths.boxes, box_format="xywh", pixels="continuous")
-    crowd = np.where(truths.ignore[:, None, :], 1.0, 0.0)  # any overlap with a crowd may count
-    reached = parallel.filter_iou(iou + crowd, found.labels, truths.labels, found.discarded) >= 0.5
-    most = int(reached.sum(axis=2).max())
-    assert 1 < most < truths.labels.shape[1]
-    all_of_them = parallel.match_batch(found, truths, protocol, box_format="xywh")
-    few = parallel.match_batch(found, truths, protocol, box_format="xywh", num_candidates=most)
-    assert np.array_equal(few.verdict, all_of_them.verdict)
-
-
 @pytest.mark.parametrize("seed", range(5))
 def test_the_stages_in_a_row_are_the_engine(seed: int) -> None:
     """The paper's pipeline, stage by stage, gives the numbers of `evaluate` under the paper's protocol, and VOC's."""

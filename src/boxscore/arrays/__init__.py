@@ -229,6 +229,32 @@ def fixed_point(step: Callable[[Array], Array], start: Array) -> Array:
     return _library_of(start).fixed_point(step, start)
 
 
+def scan(step: Callable[..., tuple[Array, tuple[Array, ...]]], start: Array, rows: tuple[Array, ...]) -> Any:
+    """Call `step(carried, *row)` for each row of some arrays, at least one, by the library's own loop.
+
+    A step returns what it carries to the next one, and a tuple of arrays. `lax.scan` in JAX, `tf.while_loop` in
+    TensorFlow, PyTorch's scan operator inside `torch.compile`; a Python loop in eager PyTorch and NumPy. No loop reads
+    a value.
+
+    Returns:
+        The arrays of all steps, stacked: one tuple.
+    """
+    return _library_of(start).scan(step, start, rows)
+
+
+def size_of(array: Array, axis: int) -> Any:
+    """The size of an axis: an integer, or a scalar tensor where TensorFlow does not know it while it traces."""
+    return _library_of(array).size_of(array, axis)
+
+
+def descending_index(value: Array, ties: str) -> Array:
+    """The index that each element of a row would have in descending order, as int32. Shape (P, G).
+
+    Of equal elements the "first" or the "last" comes first, as `ties` says.
+    """
+    return _library_of(value).descending_index(value, is_last_first=ties == "last")
+
+
 def segment_min(value_D: Array, segment_D: Array, num_segments: int, *, empty: int) -> Array:
     """The smallest value of each segment, or `empty`, which no value may exceed. Shape (num_segments,)."""
     return _library_of(value_D).segment_min(value_D, segment_D, num_segments, empty)

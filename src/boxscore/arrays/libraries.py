@@ -107,6 +107,26 @@ class NumPy:
             before, after = after, step(after)
         return after
 
+    def scan(self, step: Callable[..., Any], start: Array, rows: tuple[Array, ...]) -> Any:
+        """Call `step` for each row, with what the step before carries on; stack what the steps return."""
+        xp, found = self.namespace(), []
+        for index in range(rows[0].shape[0]):
+            start, each = step(start, *(array[index] for array in rows))
+            found.append(each)
+        return tuple(xp.stack(each, axis=0) for each in zip(*found, strict=True))
+
+    def size_of(self, array: Array, axis: int) -> Any:
+        """The size of an axis."""
+        return array.shape[axis]
+
+    def descending_index(self, value_PG: Array, *, is_last_first: bool) -> Array:
+        """The index of each element in its row, if that were sorted. Shape (P, G)."""
+        xp = self.namespace()
+        if is_last_first:
+            return xp.flip(self.descending_index(xp.flip(value_PG, axis=1), is_last_first=False), axis=1)
+        order_PG = xp.argsort(-value_PG, axis=-1, stable=True)
+        return xp.astype(xp.argsort(order_PG, axis=-1, stable=True), xp.int32)
+
     def segment_min(self, value_D: Array, segment_D: Array, num_segments: int, empty: int) -> Array:
         """The smallest value of each segment, or `empty`. Shape (num_segments,)."""
         smallest = np.full(num_segments, empty, dtype=value_D.dtype)
@@ -231,6 +251,13 @@ class PyTorch(NumPy):
         # The operator does not accept aliased arrays, hence the copies.
         return while_loop(is_changing, lambda _, after: (after.clone(), step(after)), (start.clone(), step(start)))[1]
 
+    def scan(self, step: Callable[..., Any], start: Array, rows: tuple[Array, ...]) -> Any:
+        if not self.module.compiler.is_compiling():
+            return super().scan(step, start, rows)
+        from torch._higher_order_ops import scan
+
+        return scan(lambda carried, row: step(carried, *row), start, rows)[1]
+
     def segment_min(self, value_D: Array, segment_D: Array, num_segments: int, empty: int) -> Array:
         start = self.module.full((num_segments,), empty, dtype=value_D.dtype, device=value_D.device)
         return start.scatter_reduce(0, segment_D, value_D, "amin")
@@ -312,6 +339,23 @@ class Jax(NumPy):
             return (state[0] != state[1]).any()
 
         return self.module.lax.while_loop(is_changing, lambda s: (s[1], step(s[1])), (start, step(start)))[1]
+
+    def scan(self, step: Callable[..., Any], start: Array, rows: tuple[Array, ...]) -> Any:
+        return self.module.lax.scan(lambda carried, row: step(carried, *row), start, rows)[1]
+
+    def descending_index(self, value_PG: Array, *, is_last_first: bool) -> Array:
+        # XLA's sort on CPUs takes many times as long as counting, column by column, the elements that come before.
+        xp, lax = self.namespace(), self.module.lax
+        num = value_PG.shape[-1]
+        column_G, dtype = xp.arange(num), xp.int16 if num < 2**15 else xp.int32
+
+        def add(index: Array, count_PG: Array) -> Array:
+            other_P1 = lax.dynamic_slice_in_dim(value_PG, index, 1, axis=1)
+            is_earlier_G = index > column_G if is_last_first else index < column_G
+            is_before_PG = (other_P1 > value_PG) | ((other_P1 == value_PG) & is_earlier_G)
+            return count_PG + is_before_PG.astype(dtype)
+
+        return lax.fori_loop(0, num, add, xp.zeros_like(value_PG, dtype=dtype)).astype(xp.int32)
 
     def segment_min(self, value_D: Array, segment_D: Array, num_segments: int, empty: int) -> Array:
         return self.namespace().full(num_segments, empty, value_D.dtype).at[segment_D].min(value_D)
@@ -402,6 +446,28 @@ class TensorFlow(NumPy):
             return tf.reduce_any(before != after)
 
         return tf.while_loop(is_changing, lambda _, after: (after, step(after)), (start, step(start)))[1]
+
+    def scan(self, step: Callable[..., Any], start: Array, rows: tuple[Array, ...]) -> Any:
+        tf = self.module
+        num_steps = tf.shape(rows[0])[0]
+        # A step on zeros tells the dtypes, and keeps the arrays from being empty.
+        _, first = step(start, *(tf.zeros(tf.shape(array)[1:], array.dtype) for array in rows))
+        found = [tf.TensorArray(each.dtype, num_steps + 1, element_shape=each.shape).write(0, each) for each in first]
+
+        def body(index: Array, carried: Array, *found: Array) -> Any:
+            carried, each = step(carried, *(array[index] for array in rows))
+            written = [array.write(index + 1, one) for array, one in zip(found, each, strict=True)]
+            return index + 1, carried, *written
+
+        def is_going(index: Array, *_: Array) -> Array:
+            return index < num_steps
+
+        _, _, *found = tf.while_loop(is_going, body, (tf.constant(0), start, *found))
+        return tuple(array.stack()[1:] for array in found)
+
+    def size_of(self, array: Array, axis: int) -> Any:
+        size = array.shape[axis]
+        return self.module.shape(array, self.module.int64)[axis] if size is None else size
 
     def segment_min(self, value_D: Array, segment_D: Array, num_segments: int, empty: int) -> Array:
         tf = self.module

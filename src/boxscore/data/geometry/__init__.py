@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from boxscore._support.exceptions import InputError
-from boxscore.arrays import Array, constant, contiguous, convert, gather, to_numpy
+from boxscore.arrays import Array, contiguous, convert, gather, namespace, to_numpy
 from boxscore.data.geometry.box_formats import BoxFormat
 from boxscore.protocol.protocol import Area, Protocol
 
@@ -360,6 +360,5 @@ def gatherer_of(columns: Sequence[Array], like: Array) -> RowGatherer:
 
 def is_in_areas(area: Array, areas: Sequence[Area]) -> Array:
     """Whether each area lies in each range, ends included. Shape (..., A)."""
-    low_A = constant([each.low for each in areas], like=area, dtype=area.dtype)
-    high_A = constant([each.high for each in areas], like=area, dtype=area.dtype)
-    return (area[..., None] >= low_A) & (area[..., None] <= high_A)
+    is_inside = [(area >= each.low) & (area <= each.high) for each in areas]
+    return namespace(area).stack(is_inside, axis=-1)

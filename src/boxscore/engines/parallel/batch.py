@@ -1,23 +1,23 @@
 """A whole mini-batch in static shapes: Alg. 5 to 9 under any protocol.
 
-Dimensions: N images, D detections, G truths, A areas, T thresholds.
+Dimensions: N images, D detections, G truths, A areas, T thresholds, X = A * T cells.
 """
 
 from typing import NamedTuple
 
 from boxscore._support.exceptions import InputError
-from boxscore.arrays import Array, float_dtype, namespace
+from boxscore.arrays import Array, float_dtype, namespace, size_of
 from boxscore.data.coverage import NOT_COVERED, NOT_EXHAUSTIVE
 from boxscore.data.dataset import ignored_kinds, kinds_under
 from boxscore.data.geometry import PairwiseSimilarity, is_in_areas
 from boxscore.data.geometry.box_formats import UPRIGHT_FORMATS, BoxFormat, check_box_format
 from boxscore.data.geometry.boxes import Boxes, padded_boxes
-from boxscore.engines.parallel.categorization import TruthRows, categorize
+from boxscore.engines.parallel.categorization import Batch, in_cells, sweep
 from boxscore.engines.parallel.iou import filter_iou
 from boxscore.engines.parallel.loading import PaddedDetections, PaddedTruths
 from boxscore.engines.parallel.postprocessing import rank_by_score
 from boxscore.protocol.protocol import CROWD, DIFFICULT, GROUP, Protocol, ProtocolLike, as_protocol
-from boxscore.result.tally import FALSE
+from boxscore.result.tally import TRUE
 
 
 class DetectionBatch(NamedTuple):
@@ -63,13 +63,25 @@ class Matched(NamedTuple):
     """The given mask, extended by all beyond the protocol's largest limit. Shape (N, D)."""
 
 
+class Judged(NamedTuple):
+    """The verdicts of a mini-batch, one flag per cell; cell a * T + t is area range a at threshold t."""
+
+    is_true: Array
+    """Shape (N, D, X)."""
+    is_false: Array
+    """False for ignored and discarded detections, too. Shape (N, D, X)."""
+    rank: Array
+    """As in `Matched`."""
+    discarded: Array
+    """As in `Matched`."""
+
+
 def match_batch(
     detections: PaddedDetections,
     truths: PaddedTruths,
     protocol: ProtocolLike,
     *,
     box_format: BoxFormat = "xyxy",
-    num_candidates: int | None = None,
 ) -> Matched:
     """Match a padded mini-batch of boxes, in every area range and at every threshold. Can be jitted.
 
@@ -81,8 +93,6 @@ def match_batch(
         truths: A padded batch. `kind` 3, a group, needs a protocol with a `group_of_weight`.
         protocol: A protocol whose `iou_type` is "bbox", and whose rules only need the rows of a batch.
         box_format: "xyxy", "xywh" or "cxcywh".
-        num_candidates: The largest number of truths of its class that reach the lowest threshold for one detection. By
-            default all truths of an image are candidates, which is always right and costs memory in proportion.
 
     Raises:
         InputError: The protocol compares other shapes than boxes, or drops or changes rows before matching.
@@ -116,7 +126,6 @@ def match_batch(
         ),
         protocol,
         Boxes.pairwise,
-        num_candidates=num_candidates,
     )
 
 
@@ -138,19 +147,21 @@ def check_static(protocol: Protocol) -> None:
 
 
 def match_shapes(
-    detections: DetectionBatch,
-    truths: TruthBatch,
-    protocol: Protocol,
-    similarity: PairwiseSimilarity,
-    *,
-    num_candidates: int | None = None,
+    detections: DetectionBatch, truths: TruthBatch, protocol: Protocol, similarity: PairwiseSimilarity
 ) -> Matched:
     """Match a padded mini-batch of any geometry: `match_batch` with the similarity as an argument.
 
     No step behind the similarity sees a shape.
     """
-    if num_candidates is not None and num_candidates < 1:
-        raise InputError(f"`num_candidates` must be at least 1; got {num_candidates}")
+    judged = judge(detections, truths, protocol, similarity)
+    xp = namespace(judged.rank)
+    verdict_NDX = TRUE * xp.astype(judged.is_true, xp.uint8) + xp.astype(judged.is_false, xp.uint8)
+    shape_NDAT = (*(size_of(judged.rank, axis) for axis in (0, 1)), len(protocol.areas), len(protocol.thresholds))
+    return Matched(xp.reshape(verdict_NDX, shape_NDAT), judged.rank, judged.discarded)
+
+
+def judge(detections: DetectionBatch, truths: TruthBatch, protocol: Protocol, similarity: PairwiseSimilarity) -> Judged:
+    """Match a padded mini-batch of any geometry, in static shapes, without constants from the host and reads."""
     xp = namespace(detections.area, truths.area)
     label_ND, truth_label_NG = detections.label, truths.label
     if protocol.class_agnostic:
@@ -160,34 +171,26 @@ def match_shapes(
     discarded_ND = detections.discarded
     group_ND = None if protocol.limits_per == "image" else label_ND
     rank_ND = rank_by_score(detections.score, label=group_ND, discarded=discarded_ND)
-    if (limit := protocol.match_limits[-1]) is not None:
+    limit = protocol.match_limits[-1]
+    if limit is not None:
         discarded_ND = discarded_ND | (rank_ND >= limit)
     # An unmatched detection counts by its area, and by the coverage of its image.
     is_counted_NDA = is_in_areas(detections.area, protocol.areas)
     if detections.coverage is not None:
         discarded_ND = discarded_ND | (detections.coverage == NOT_COVERED)
         is_counted_NDA = is_counted_NDA & (detections.coverage != NOT_EXHAUSTIVE)[:, :, None]
-    unmatched_NDA1 = xp.astype(is_counted_NDA, xp.uint8)[..., None] * FALSE
-    verdict_NDAT = xp.broadcast_to(unmatched_NDA1, (*unmatched_NDA1.shape[:-1], len(protocol.thresholds)))
-
-    num_truths = int(truths.label.shape[1])
-    if num_truths > 0:
-        is_shared_NG = _is_shared(truths)
-        similarity_NDG = similarity(detections.columns, truths.columns, is_shared_NG, protocol)
-        matched_NDAT = categorize(
-            filter_iou(similarity_NDG, label_ND, truth_label_NG, discarded_ND),
-            rank_ND,
-            TruthRows(
-                xp.reshape(which_count(truths.area, truths.kind, protocol), (-1, len(protocol.areas))),
-                xp.reshape(is_shared_NG, (-1,)),
-                None if truths.is_group is None else xp.reshape(truths.is_group, (-1,)),
-            ),
-            protocol,
-            num_candidates=num_truths if num_candidates is None else min(num_candidates, num_truths),
-        )
-        verdict_NDAT = xp.where(matched_NDAT == FALSE, verdict_NDAT, matched_NDAT)
-    verdict_NDAT = xp.where(discarded_ND[:, :, None, None], xp.zeros_like(verdict_NDAT), verdict_NDAT)
-    return Matched(verdict_NDAT, rank_ND, discarded_ND)
+    is_false_NDX = in_cells(is_counted_NDA & ~discarded_ND[:, :, None], protocol)
+    if 0 in (label_ND.shape[1], truth_label_NG.shape[1]):
+        return Judged(is_false_NDX & False, is_false_NDX, rank_ND, discarded_ND)
+    is_shared_NG = _is_shared(truths)
+    similarity_NDG = similarity(detections.columns, truths.columns, is_shared_NG, protocol)
+    is_true_NDX, is_ignored_NDX = sweep(
+        filter_iou(similarity_NDG, label_ND, truth_label_NG, discarded_ND),
+        rank_ND,
+        Batch(which_count(truths.area, truths.kind, protocol), is_shared_NG, truths.is_group),
+        protocol,
+    )
+    return Judged(is_true_NDX, is_false_NDX & ~is_true_NDX & ~is_ignored_NDX, rank_ND, discarded_ND)
 
 
 def _is_shared(truths: TruthBatch) -> Array:

@@ -1,7 +1,7 @@
 """Categorization of detections (Alg. 8 and 9), for one threshold as in the paper, and for all cells at once.
 
-Dimensions: N images, D detections, G truths, C candidates of a detection, A areas, T thresholds, X = A * T cells, P
-for any flat axis.
+Dimensions: N images, D detections, G truths, C candidates of a detection, A areas, T thresholds, X = A * T cells, P for
+any flat axis.
 
 The paper's rule is "every detection points at its best truth, and of all that point at one truth the best-scored takes
 it". This is the first round of an iteration: let a detection whose truth went to a better one point at its next best,
@@ -13,7 +13,11 @@ truth,
         held' = the smallest rank among those that picked a truth
     until held' == held
 
-`held` only ever improves and a holder never lets go, so it ends, and the end is the one stable matching.
+`held` only ever improves and a holder never lets go, so it ends, and the end is the one stable matching. `settle` does
+this for the flat candidates of the parallel engine: few rounds, and no work for pairs that reach no threshold.
+
+A compiled step has padded batches, static shapes, and no way to stop early without waiting for the device. `sweep`
+reaches the same matching there in as many steps as there are detections in an image, with little memory.
 """
 
 from typing import NamedTuple, get_args
@@ -23,17 +27,20 @@ from boxscore.arrays import (
     arange,
     constant,
     contiguous,
+    descending_index,
     fixed_point,
     int_dtype,
     namespace,
     rows_at,
+    scan,
     segment_min,
+    size_of,
     smallest,
 )
 from boxscore.engines.parallel.postprocessing import rank_by_score
 from boxscore.protocol.fields import check_choice
 from boxscore.protocol.protocol import Comparison, Matching, Protocol, Ties
-from boxscore.result.tally import FALSE, IGNORED, TRUE
+from boxscore.result.tally import FALSE, TRUE
 
 FREE = 2**31 - 1
 """The value of `held` for a truth that no detection holds."""
@@ -110,13 +117,12 @@ def categorize_above(
     [[2, 2]]
     """
     xp = namespace(iou)
-    num_images, num_detections, num_truths = iou.shape
-    if num_truths == 0:
+    if 0 in iou.shape[1:]:
         return verdict
-    found_ND11 = categorize(
+    is_true_ND1, is_ignored_ND1 = sweep(
         iou,
         rank_by_score(score),
-        TruthRows(xp.reshape(~truth_ignore, (-1, 1)), xp.reshape(xp.zeros_like(truth_ignore), (-1,))),
+        Batch(~truth_ignore[:, :, None], xp.zeros_like(truth_ignore)),
         Protocol.named(
             "paper",
             thresholds=(threshold,),
@@ -124,25 +130,121 @@ def categorize_above(
             ties="last" if matching == "next_best" else "first",  # as in COCO
             comparison=comparison,
         ),
-        num_candidates=num_truths,
     )
-    found_ND = xp.reshape(found_ND11, (num_images, num_detections))
+    is_true_ND, is_false_ND = is_true_ND1[..., 0], ~(is_true_ND1 | is_ignored_ND1)[..., 0]
+    found_ND = xp.where(is_true_ND, _verdict(is_true_ND, TRUE), _verdict(is_false_ND, FALSE))
     return xp.where(_reaches_any(iou, threshold, comparison), found_ND, verdict)
 
 
-def categorize(iou: Array, rank: Array, truths: TruthRows, protocol: Protocol, *, num_candidates: int) -> Array:
-    """The verdict of every detection in every area range and at every threshold, in static shapes.
+class Batch(NamedTuple):
+    """Columns of the truths of a mini-batch that matching reads."""
 
-    A detection may have at most `num_candidates` truths that reach the lowest threshold; the number of truths is always
-    enough. Shapes (N, D, G), (N, D), (N * G, A); gives (N, D, A, T).
+    is_regular_NGA: Array
+    """Whether a truth counts in an area range."""
+    is_shared_NG: Array
+    """Whether any number of detections may take it: crowds and groups."""
+    is_group_NG: Array | None = None
+    """Whether the truth is a group, for detections that take no other truth; None without groups."""
+
+
+FREE_TRUTH, TAKEN_TRUTH, IGNORED_TRUTH = range(3)
+"""The state of a truth in a cell, for a detection that reaches it: regular and free, regular and taken, ignored."""
+
+LATER, NOTHING = 2**29, 2**30
+"""Addends to the key of a truth: it comes after all regular ones; it is not open."""
+
+
+def sweep(similarity_NDG: Array, rank_ND: Array, truths: Batch, protocol: Protocol) -> tuple[Array, Array]:
+    """Match a mini-batch in static shapes: in the order of ranks, one detection of each image per step.
+
+    A step sees one row of similarities per image, and keeps one flag per truth and cell: whether it is free. So memory
+    is (N, D, G) and (N, G, X), the number of steps is D, and nothing depends on the values.
+
+        key = 4 * index in the detection's preference + state of the truth,  for truths that are open
+        best = the smallest key, per image and cell
+        the truth whose key is `best` is taken, and its state is the verdict
+
+    Args:
+        similarity_NDG: Similarities from `filter_iou`.
+        rank_ND: Ranks. Only their order within a class matters.
+        truths: The truths.
+        protocol: The rules.
+
+    Returns:
+        Whether each detection is a true positive, and whether the truth it takes is ignored, in each cell. Shapes
+        (N, D, X). In other cells a detection is a false positive, if it counts.
     """
-    xp = namespace(iou)
-    num_images, num_detections, num_truths = iou.shape
-    image_P1 = arange(num_images * num_detections, like=iou)[:, None] // num_detections
-    truth_PG = image_P1 * num_truths + arange(num_truths, like=iou)
-    candidates = nominate(xp.reshape(iou, (-1, num_truths)), truth_PG, protocol.ties, num_candidates=num_candidates)
-    verdict_PAT = settle(candidates, xp.reshape(rank, (-1,)), truths, protocol).verdict_DAT
-    return xp.reshape(verdict_PAT, (num_images, num_detections, *verdict_PAT.shape[1:]))
+    xp = namespace(similarity_NDG)
+    num_images, num_detections, num_truths = (size_of(similarity_NDG, axis) for axis in range(3))
+    num_cells = len(protocol.areas) * len(protocol.thresholds)
+
+    # Rows in the order of steps: the detection of each image that comes first, then the one that comes second, …
+    order_ND = xp.argsort(rank_ND, axis=-1, stable=True)
+    image_N = arange(num_images, like=similarity_NDG)
+    row_DN = xp.matrix_transpose(order_ND + (image_N * num_detections)[:, None])
+    step_ND = xp.argsort(order_ND, axis=-1, stable=True) * num_images + image_N[:, None]
+    similarity_PG = rows_at(xp.reshape(similarity_NDG, (-1, num_truths)), xp.reshape(row_DN, (-1,)))
+    shape_DNG = (num_detections, num_images, num_truths)
+    index_DNG = xp.reshape(descending_index(similarity_PG, protocol.ties), shape_DNG)
+    reached_DNG = xp.reshape(_num_reached(similarity_PG, protocol), shape_DNG)
+
+    threshold_X = xp.astype(arange(num_cells, like=similarity_NDG) % len(protocol.thresholds), xp.int32)
+    is_regular_NGX = in_cells(truths.is_regular_NGA, protocol)
+    is_shared_NG1 = truths.is_shared_NG[..., None]
+    is_group_NG1 = None if truths.is_group_NG is None else truths.is_group_NG[..., None]
+    ignored = IGNORED_TRUTH + (0 if protocol.matching == "best" else LATER)
+    ignored_NGX = ignored * xp.astype(~is_regular_NGX, xp.int32)
+    nothing_NGX = (NOTHING + TAKEN_TRUTH) * xp.ones_like(ignored_NGX)
+
+    def take(is_open_NGX: Array, is_free_NGX: Array, index_NG: Array) -> tuple[Array, Array]:
+        """The truth that each detection takes, out of those that are open to it, and the state of this truth."""
+        state_NGX = ignored_NGX + xp.astype(is_regular_NGX & ~is_free_NGX, xp.int32)
+        key_NGX = xp.where(is_open_NGX, 4 * index_NG[..., None] + state_NGX, nothing_NGX)
+        best_NX = xp.min(key_NGX, axis=1)
+        return is_open_NGX & (key_NGX == best_NX[:, None]), best_NX % 4
+
+    def step(is_free_NGX: Array, index_NG: Array, reached_NG: Array) -> tuple[Array, tuple[Array, Array]]:
+        is_reached_NGX = reached_NG[..., None] > threshold_X
+        is_open_NGX = is_reached_NGX
+        if protocol.matching == "next_best":
+            is_open_NGX = is_open_NGX & (is_free_NGX | is_shared_NG1)
+        if is_group_NG1 is not None:
+            is_open_NGX = is_open_NGX & ~is_group_NG1
+        is_taken_NGX, state_NX = take(is_open_NGX, is_free_NGX, index_NG)
+        is_left_NGX = is_free_NGX & (~is_taken_NGX | is_shared_NG1)
+        is_true_NX, is_ignored_NX = state_NX == FREE_TRUTH, state_NX == IGNORED_TRUTH
+        if is_group_NG1 is not None:
+            is_open_NGX = is_reached_NGX & is_group_NG1 & (state_NX == TAKEN_TRUTH)[:, None]
+            is_taken_NGX, group_NX = take(is_open_NGX, is_free_NGX, index_NG)
+            is_left_NGX = is_left_NGX & ~is_taken_NGX
+            is_ignored_NX = is_ignored_NX | (xp.any(is_taken_NGX, axis=1) & (group_NX != FREE_TRUTH))
+            is_true_NX = is_true_NX | (group_NX == FREE_TRUTH)
+        return is_left_NGX, (is_true_NX, is_ignored_NX)
+
+    found_DNX = scan(step, xp.ones_like(is_regular_NGX), (index_DNG, reached_DNG))
+
+    def by_row(flag_DNX: Array) -> Array:
+        flag_PX = rows_at(xp.reshape(flag_DNX, (-1, num_cells)), xp.reshape(step_ND, (-1,)))
+        return xp.reshape(flag_PX, (num_images, num_detections, num_cells))
+
+    is_true_NDX, is_ignored_NDX = map(by_row, found_DNX)
+    return is_true_NDX, is_ignored_NDX
+
+
+def in_cells(flag_A: Array, protocol: Protocol) -> Array:
+    """The flag of each cell's area range. Shapes (..., A) to (..., X)."""
+    num_areas, num_thresholds = len(protocol.areas), len(protocol.thresholds)
+    areas = [flag_A[..., area : area + 1] for area in range(num_areas)]
+    return namespace(flag_A).concat([area for area in areas for _ in range(num_thresholds)], axis=-1)
+
+
+def _num_reached(similarity: Array, protocol: Protocol) -> Array:
+    """The number of thresholds that similarities reach; it is the lowest ones."""
+    xp = namespace(similarity)
+    count = xp.zeros_like(similarity, dtype=xp.int32)
+    for cutoff in protocol.cutoffs:
+        count = count + xp.astype(reaches(similarity, cutoff, protocol.comparison), xp.int32)
+    return count
 
 
 def nominate(iou_DG: Array, truth_DG: Array, ties: Ties, *, num_candidates: int) -> Candidates:
@@ -274,7 +376,6 @@ def _reaches_any(iou_NDG: Array, threshold: float, comparison: str) -> Array:
 
 
 def _verdict(mask: Array, verdict: int) -> Array:
-    """`verdict` where `mask` is True, else ignored."""
+    """`verdict` where `mask` is True, else ignored, 0."""
     xp = namespace(mask)
-    filled = constant([IGNORED, verdict], like=mask, dtype=xp.uint8)
-    return xp.where(mask, filled[1], filled[0])
+    return verdict * xp.astype(mask, xp.uint8)
