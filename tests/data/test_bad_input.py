@@ -256,8 +256,6 @@ def test_stages() -> None:
         parallel.pairwise_iou(box, box, pixels="round")  # type: ignore[arg-type]
     with refused("`comparison` must be one of >=, >; got '<'"):
         parallel.categorize_below(np.ones((1, 1, 1)), np.zeros((1, 1), bool), 0.5, comparison="<")  # type: ignore[arg-type]
-    padded = parallel.PaddedDetections(box, np.ones((1, 1), int), np.ones((1, 1)), np.zeros((1, 1), bool))
-    there = parallel.pad_truths([box[0]], [np.ones(1, int)])
     with refused("`ignores` must have 1 images, as `boxes` has; got 2"):
         parallel.pad_truths([box[0]], [np.ones(1, int)], [np.ones(1, bool)] * 2)
 

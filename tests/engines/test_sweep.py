@@ -1,5 +1,9 @@
 """Matching in static shapes: the verdicts of the compiled core, whatever the rules, on any library and device."""
 
+import json
+import os
+import subprocess
+import sys
 from typing import Any
 
 import numpy as np
@@ -104,18 +108,18 @@ def test_nothing_is_copied_or_read_on_a_device(index: int) -> None:
     import torch
 
     scene = random_scene(1, num_images=NUM_IMAGES, num_classes=NUM_CLASSES)
-    _, *batches = sides_of(scene, RULES[index], np.random.default_rng(0))
+    _, found, there = sides_of(scene, RULES[index], np.random.default_rng(0))
+    expected = parallel.match_batch(found, there, RULES[index], box_format="xywh")
     with counting() as counts:
 
         def placed(column: Any) -> Any:
             return None if column is None else counts.place(torch.from_numpy(np.array(column)))
 
-        found, there = (type(batch)(*map(placed, batch)) for batch in batches)
+        found, there = parallel.PaddedDetections(*map(placed, found)), parallel.PaddedTruths(*map(placed, there))
         matched = parallel.match_batch(found, there, RULES[index], box_format="xywh")
         assert (counts.copies_to_device, counts.copies_to_host, counts.reads) == (0, 0, 0)
         assert counts.launches > 0
         verdict = matched.verdict.cpu().numpy()
-    expected = parallel.match_batch(*batches, RULES[index], box_format="xywh")
     assert np.array_equal(verdict, expected.verdict)
 
 
@@ -136,5 +140,60 @@ def test_temporary_memory_is_similarities_and_one_flag_per_truth_and_cell() -> N
         random.integers(0, 3, (16, 24)),
         np.zeros((16, 24), bool),
     )
-    compiled = jax.jit(lambda *sides: parallel.match_batch(*sides, "coco").verdict).lower(found, there).compile()
+    step = jax.jit(lambda found, there: parallel.match_batch(found, there, "coco").verdict)
+    compiled = step.lower(found, there).compile()
     assert compiled.memory_analysis().temp_size_in_bytes < 1.5e6
+
+
+def test_one_compilation_serves_batches_of_every_size() -> None:
+    """Of images, detections and truths: PyTorch specializes once, then generalizes."""
+    import torch
+    from torch._dynamo.testing import CompileCounterWithBackend
+
+    torch.compiler.reset()
+    counter = CompileCounterWithBackend("aot_eager")
+    protocol = Protocol.named("coco")
+
+    def match(*columns: Any) -> Any:
+        found, there = parallel.PaddedDetections(*columns[:4]), parallel.PaddedTruths(*columns[4:])
+        return parallel.match_batch(found, there, protocol, box_format="xywh").verdict
+
+    compiled = torch.compile(match, fullgraph=True, backend=counter)
+    for seed in range(12):
+        random = np.random.default_rng(seed)
+        sizes = [int(each) for each in random.integers(3, 20, 3)]
+        scene = random_scene(seed, num_images=sizes[0], most_detections=sizes[1], most_truths=sizes[2])
+        found, there = padded(scene)
+        columns = [torch.from_numpy(np.array(column)) for column in (*found[:4], *there[:3])]
+        assert torch.equal(compiled(*columns), match(*columns))
+    assert counter.frame_count <= 4
+
+
+def test_a_tf_function_of_unknown_sizes_says_nothing() -> None:
+    """One trace for every number of images, detections and truths; AutoGraph can read all of it."""
+    code = """
+import json
+import numpy as np, tensorflow as tf
+from boxscore import Protocol, parallel
+from tests.support.scenes import padded, random_scene
+protocol, num_traces, are_equal = Protocol.named("coco"), [0], []
+def match(boxes, labels, scores, discarded, truth_boxes, truth_labels, ignore):
+    num_traces[0] += 1
+    found = parallel.PaddedDetections(boxes, labels, scores, discarded)
+    return parallel.match_batch(found, parallel.PaddedTruths(truth_boxes, truth_labels, ignore), protocol).verdict
+box, row = [None, None, 4], [None, None]
+specs = [(box, "float64"), (row, "int64"), (row, "float64"), (row, "bool")]
+specs += [(box, "float64"), (row, "int64"), (row, "bool")]
+traced = tf.function(match, input_signature=[tf.TensorSpec(*spec) for spec in specs])
+for seed in range(3):
+    found, there = padded(random_scene(seed, num_images=2 + seed))
+    columns = (*found[:4], *there[:3])
+    expected = match(*columns)
+    num_traces[0] -= 1
+    are_equal.append(np.array_equal(traced(*columns).numpy(), expected))
+print(json.dumps([are_equal, num_traces[0]]))
+"""
+    quiet = os.environ | {"TF_CPP_MIN_LOG_LEVEL": "3", "TF_ENABLE_ONEDNN_OPTS": "0"}
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, env=quiet)
+    assert json.loads(done.stdout) == [[True] * 3, 1]
+    assert done.stderr == ""

@@ -312,14 +312,13 @@ def cumulative_sum(value_D: Array) -> Array:
 
 
 def cumulative_max(value: Array) -> Array:
-    """The running maximum along the last axis, by doubling: log2(length) steps, whatever the library."""
-    xp = namespace(value)
-    reach = 1
-    while reach < value.shape[-1]:
-        shifted = xp.concat([value[..., :reach], value[..., :-reach]], axis=-1)
-        value = xp.maximum(value, shifted)
-        reach *= 2
-    return value
+    """The running maximum along the last axis."""
+    return _library_of(value).cumulative_max(value)
+
+
+def along_rows(value_ND: Array, index_NE: Array) -> Array:
+    """Elements of each row, by their indices in the row. Shape (N, E)."""
+    return _library_of(value_ND).along_rows(value_ND, index_NE)
 
 
 def smallest(value: Array, *, axis: int) -> Array:

@@ -99,6 +99,20 @@ class NumPy:
         """The order that sorts rows by the last column, then by the one before it. Shape (D,)."""
         return np.lexsort(tuple(columns))
 
+    def cumulative_max(self, value: Array) -> Array:
+        """The running maximum along the last axis, by doubling: log2(length) steps."""
+        xp = self.namespace()
+        reach = 1
+        while reach < value.shape[-1]:
+            shifted = xp.concat([value[..., :reach], value[..., :-reach]], axis=-1)
+            value = xp.maximum(value, shifted)
+            reach *= 2
+        return value
+
+    def along_rows(self, value_ND: Array, index_NE: Array) -> Array:
+        """Elements of each row, by their indices. Shape (N, E)."""
+        return self.namespace().take_along_axis(value_ND, index_NE, axis=1)
+
     def fixed_point(self, step: Callable[[Array], Array], start: Array) -> Array:
         """Repeat `step` until it changes nothing. Copies one flag per iteration to the host."""
         xp = self.namespace()
@@ -233,6 +247,12 @@ class PyTorch(NumPy):
 
     def cumulative_sum(self, value_D: Array) -> Array:
         return value_D.cumsum(0)  # the compat layer's own makes torch.compile warn
+
+    def cumulative_max(self, value: Array) -> Array:
+        return value.cummax(-1).values
+
+    def along_rows(self, value_ND: Array, index_NE: Array) -> Array:
+        return value_ND.gather(1, index_NE)  # take_along_dim makes torch.compile assume that sizes never change
 
     def lexsort(self, columns: Sequence[Array]) -> Array:
         order = columns[0].argsort(stable=True)
@@ -464,6 +484,10 @@ class TensorFlow(NumPy):
 
         _, _, *found = tf.while_loop(is_going, body, (tf.constant(0), start, *found))
         return tuple(array.stack()[1:] for array in found)
+
+    def cumulative_max(self, value: Array) -> Array:
+        tf = self.module
+        return tf.transpose(tf.scan(tf.maximum, tf.transpose(value)))  # the last axis is the first, and back
 
     def size_of(self, array: Array, axis: int) -> Any:
         size = array.shape[axis]

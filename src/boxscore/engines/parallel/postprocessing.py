@@ -8,7 +8,7 @@ import math
 from functools import partial
 from typing import NamedTuple, get_args
 
-from boxscore.arrays import Array, arange, cumulative_max, fixed_point, float_dtype, namespace
+from boxscore.arrays import Array, along_rows, arange, cumulative_max, fixed_point, float_dtype, namespace, size_of
 from boxscore.data.geometry.box_formats import UPRIGHT_FORMATS, BoxFormat, check_box_format
 from boxscore.data.geometry.boxes import MeasuredBoxes, iou_of_measured, measure
 from boxscore.protocol.fields import check_choice
@@ -205,11 +205,11 @@ def rank_by_score(score: Array, *, label: Array | None = None, discarded: Array 
     score = xp.astype(score, float_dtype(score))
     descent_ND = -score if discarded is None else xp.where(discarded, math.inf * xp.ones_like(score), -score)
     order_ND = xp.argsort(descent_ND, axis=-1, stable=True)
-    position_ND = xp.zeros_like(order_ND) + arange(score.shape[-1], like=score)
+    position_ND = xp.zeros_like(order_ND) + arange(size_of(score, 1), like=score)
     if label is not None:
-        by_label_ND = xp.argsort(xp.take_along_axis(label, order_ND, axis=-1), axis=-1, stable=True)
-        order_ND = xp.take_along_axis(order_ND, by_label_ND, axis=-1)
-        label_ND = xp.take_along_axis(label, order_ND, axis=-1)
+        by_label_ND = xp.argsort(along_rows(label, order_ND), axis=-1, stable=True)
+        order_ND = along_rows(order_ND, by_label_ND)
+        label_ND = along_rows(label, order_ND)
         is_first_ND = xp.concat([label_ND[:, :1] == label_ND[:, :1], label_ND[:, 1:] != label_ND[:, :-1]], axis=-1)
         position_ND = position_ND - cumulative_max(xp.where(is_first_ND, position_ND, xp.zeros_like(position_ND)))
-    return xp.take_along_axis(position_ND, xp.argsort(order_ND, axis=-1, stable=True), axis=-1)
+    return along_rows(position_ND, xp.argsort(order_ND, axis=-1, stable=True))
