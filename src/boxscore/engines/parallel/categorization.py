@@ -231,11 +231,11 @@ def sweep(similarity_NDG: Array, rank_ND: Array, truths: Batch, protocol: Protoc
     return is_true_NDX, is_ignored_NDX
 
 
-def in_cells(flag_A: Array, protocol: Protocol) -> Array:
+def in_cells(flag: Array, protocol: Protocol) -> Array:
     """The flag of each cell's area range. Shapes (..., A) to (..., X)."""
     num_areas, num_thresholds = len(protocol.areas), len(protocol.thresholds)
-    areas = [flag_A[..., area : area + 1] for area in range(num_areas)]
-    return namespace(flag_A).concat([area for area in areas for _ in range(num_thresholds)], axis=-1)
+    areas = [flag[..., area : area + 1] for area in range(num_areas)]
+    return namespace(flag).concat([area for area in areas for _ in range(num_thresholds)], axis=-1)
 
 
 def _num_reached(similarity: Array, protocol: Protocol) -> Array:
