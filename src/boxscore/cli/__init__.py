@@ -30,9 +30,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     words = sys.argv[1:] if arguments is None else list(arguments)
     try:
+        early_files = None
+        if words[:1] == ["eval"]:
+            from boxscore.cli.early_files import start_reading
+
+            early_files = start_reading(words[1:])
         from boxscore.cli.command_line import run
 
-        return run(words)
+        return run(words, early_files)
     except (MemoryError, ImportError) as error:
         if isinstance(error, ImportError) and "failed to map segment" not in str(error):
             raise

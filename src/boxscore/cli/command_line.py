@@ -6,6 +6,7 @@ import sys
 import warnings
 from collections.abc import Iterable, Sequence
 from importlib import import_module
+from typing import TYPE_CHECKING
 
 import boxscore
 from boxscore._support.exceptions import InputError
@@ -14,6 +15,9 @@ from boxscore._support.text import lines
 from boxscore.cli import COMMANDS
 from boxscore.cli.parsing import HelpFormatter, parse
 from boxscore.cli.terminal import Outcome, Stopped, say, show, stopped_by_signals, styled
+
+if TYPE_CHECKING:
+    from boxscore.cli.early_files import EarlyFiles
 
 _EXAMPLES = """\
 examples:
@@ -45,7 +49,7 @@ def make_parser(names: Iterable[str] = tuple(COMMANDS)) -> argparse.ArgumentPars
         import_module(f"boxscore.cli.{COMMANDS[name]}").add_to(commands)
     for each in commands.choices.values():
         each.set_defaults(command=each)
-    parser.set_defaults(make_parser=make_parser, files=None)
+    parser.set_defaults(make_parser=make_parser, files=None, early_files=None)
     return parser
 
 
@@ -55,9 +59,10 @@ def _needed(words: Sequence[str]) -> Iterable[str]:
     return (first,) if first in COMMANDS else () if first == "--version" else COMMANDS
 
 
-def run(words: Sequence[str]) -> int:
-    """Run one command and return its exit code."""
+def run(words: Sequence[str], early_files: "EarlyFiles | None" = None) -> int:
+    """Run one command and return its exit code. `early_files`: files that another thread reads already."""
     options = parse(make_parser(_needed(words)), words)
+    options.early_files = early_files
     outcome, error_message = Outcome(""), None
     with warnings.catch_warnings(record=True, action="always", category=UserWarning) as caught:
         try:

@@ -2,10 +2,12 @@
 
 import os
 from collections.abc import Sequence
+from typing import Any
 
 import boxscore._compiled as _compiled
 from boxscore._support.inputs import ParsedFile, Part, keep
 from boxscore.checks.suspicion import Counts
+from boxscore.cli.early_files import EarlyFiles
 from boxscore.engines.native.rules import compiled_measures, rules_of
 from boxscore.protocol.measures import measures
 from boxscore.protocol.protocol import LARGEST_SIDE, KeypointRules, Protocol
@@ -15,7 +17,11 @@ _Path = str | os.PathLike[str]
 
 
 def summarize_files(
-    truths: _Path, detections: Sequence[_Path], protocols: Sequence[Protocol], threads: int
+    truths: _Path,
+    detections: Sequence[_Path],
+    protocols: Sequence[Protocol],
+    threads: int,
+    early: EarlyFiles | None = None,
 ) -> list[list[Summary] | None]:
     """Summarize each file of detections by each protocol, with the numbers of `evaluate`.
 
@@ -24,6 +30,7 @@ def summarize_files(
         detections: Files of COCO results.
         protocols: Protocols that differ only in `iou_type`.
         threads: The number of threads of the compiled core.
+        early: Files of boxes that are read already.
 
     Returns:
         The summaries of each file by protocol; None for a file that needs an error or a warning, which the general path
@@ -39,14 +46,31 @@ def summarize_files(
     elif protocols[0].iou_type == "keypoints":
         shapes = "keypoints"
     try:
-        dataset = _compiled.read_coco_file(os.fsencode(truths), threads, shapes=getattr(_compiled.CocoShapes, shapes))
+        dataset = _read(truths, shapes, threads, early)
         dataset.complete_truths(threads)
     except (_compiled.CocoError, _compiled.MaskError, OSError):
         return [None] * len(detections)
-    summaries = [_summaries(dataset, path, shapes, protocols, threads) for path in detections]
+    summaries = [_summaries(dataset, path, shapes, protocols, threads, early) for path in detections]
     if None in summaries:
         _keep("truths", truths, dataset, shapes)
     return summaries
+
+
+def _read(
+    path: _Path,
+    shapes: str,
+    threads: int,
+    early: EarlyFiles | None,
+    compared: _compiled.CocoFile | None = None,
+) -> _compiled.CocoFile:
+    """Read a file, or take it if it is read already. `compared`: the truths that detections are compared with."""
+    if shapes == "boxes":
+        taken = early.take(os.fspath(path)) if early is not None else None
+        return _compiled.read_coco_file(os.fsencode(path), threads) if taken is None else taken
+    settings: dict[str, Any] = {"shapes": getattr(_compiled.CocoShapes, shapes)}
+    if compared is not None:  # only areas are needed of masks and keypoints that are compared with no truth
+        settings |= {"compared": compared.pairs(), "keeps_third": False}
+    return _compiled.read_coco_file(os.fsencode(path), threads, **settings)
 
 
 def _keep(role: Part, path: _Path, file: _compiled.CocoFile, shapes: str) -> None:
@@ -63,7 +87,12 @@ def _is_supported(protocol: Protocol) -> bool:
 
 
 def _summaries(
-    dataset: _compiled.CocoFile, path: _Path, shapes: str, protocols: Sequence[Protocol], threads: int
+    dataset: _compiled.CocoFile,
+    path: _Path,
+    shapes: str,
+    protocols: Sequence[Protocol],
+    threads: int,
+    early: EarlyFiles | None,
 ) -> list[Summary] | None:
     """Summarize one file of detections; if it can't be done here, keep what was read."""
     protocol = protocols[0]
@@ -78,14 +107,7 @@ def _summaries(
     if not os.path.isfile(path):  # noqa: PTH113 (without waiting for pathlib)
         return None
     try:
-        # Only areas are needed of masks and keypoints that are compared with no truth.
-        results = _compiled.read_coco_file(
-            os.fsencode(path),
-            threads,
-            shapes=getattr(_compiled.CocoShapes, shapes),
-            compared=dataset.pairs(),
-            keeps_third=False,
-        )
+        results = _read(path, shapes, threads, early, compared=dataset)
         results.complete_detections(threads, dataset)
     except (_compiled.CocoError, _compiled.MaskError, OSError):
         return None

@@ -166,7 +166,8 @@ def _parts(options: argparse.Namespace, models: Sequence[Model], protocols: Sequ
     )
     summaries: list[list[Summary] | None] = [None] * len(models)
     if is_coco and options.engine in ("auto", "native") and changed_options(options) <= _NEEDS_SUMMARY_ONLY:
-        summaries = summarize_files(options.truths, options.detections, protocols, num_threads(options.threads))
+        threads, early = num_threads(options.threads), options.early_files
+        summaries = summarize_files(options.truths, options.detections, protocols, threads, early)
     others = [path for path, summary in zip(options.detections, summaries, strict=True) if summary is None]
     evaluated = evaluate_files(options, others, protocols) if others else iter(())
     parts: list[list[Part]] = [[] for _ in protocols]
