@@ -370,6 +370,8 @@ class PaddedBatch(NamedTuple):
     """The key of the labels."""
     box_size: int = 4
     """Number of numbers per box."""
+    masks: Masks | None = None
+    """The masks of all rows, N x D, instead of their pixels in `arrays`."""
 
     @classmethod
     def from_columns(cls, required: Mapping[str, Any], optional: Mapping[str, Any], box_size: int = 4) -> "PaddedBatch":
@@ -416,6 +418,10 @@ class PaddedBatch(NamedTuple):
     def _key_of(self, column: str) -> str:
         return next(key for key in self.arrays if column in (key, self.names[key]))
 
+    def without(self, key: str) -> "PaddedBatch":
+        """The batch without an array."""
+        return self._replace(arrays={name: array for name, array in self.arrays.items() if name != key})
+
     def without_arrays(self) -> "PaddedBatch":
         """The batch without its arrays, which it would keep in memory."""
         return self._replace(arrays={})
@@ -446,7 +452,13 @@ class PaddedBatch(NamedTuple):
     def take(self, images: Sequence[int]) -> "PaddedBatch":
         """Select some images of the batch by index."""
         rows = np.array(images, np.int64)
-        return self._replace(arrays={key: take_rows(array, rows) for key, array in self.arrays.items()})
+        arrays = {key: take_rows(array, rows) for key, array in self.arrays.items()}
+        if self.masks is None:
+            return self._replace(arrays=arrays)
+        num_rows = shape_of(self.arrays[self.label])[1]
+        return self._replace(
+            arrays=arrays, masks=self.masks.take((rows[:, None] * num_rows + np.arange(num_rows)).reshape(-1))
+        )
 
     def build(self, make: Callable[..., Made], image_ids: Any = None, **settings: Any) -> Made:
         """Call `make` with the columns, without padding (a label below 0) and discarded rows."""
@@ -467,6 +479,8 @@ class PaddedBatch(NamedTuple):
             for stack in stacks:  # at most one
                 is_here = is_in_host_memory(stack)
                 columns["masks"] = Masks.of(take_rows(stack, rows)) if is_here else Masks.of(stack).take(rows)
+            if self.masks is not None:
+                columns["masks"] = self.masks.take(rows)
             columns |= {"image_ids": np.repeat(ids, label.shape[1])[rows], "labels": label.reshape(-1)[rows]}
             return make(**_arguments(columns), **settings)
         except RowError as error:

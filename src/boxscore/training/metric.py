@@ -38,6 +38,15 @@ from boxscore.data.geometry.box_formats import BoxFormat, check_box_format, chec
 from boxscore.data.geometry.kinds import as_iou_types
 from boxscore.data.image_ids import ImageIds, image_ids_of, read_image_ids
 from boxscore.data.image_objects import as_dicts, is_image_object
+from boxscore.data.mask_counts import (
+    MaskCounts,
+    count_images,
+    count_padded,
+    has_outer_boxes,
+    padded_masks,
+    put_masks,
+    without_masks,
+)
 from boxscore.data.preparation import shaped_by
 from boxscore.data.row_buffer import BufferSettings, RowBuffer
 from boxscore.data.snapshots import Snapshot, can_delay, delayed_images, has_device_arrays
@@ -237,7 +246,8 @@ class MeanAveragePrecision(Generic[Computed]):
         Arrays on an accelerator are copied to host memory without waiting, in the order of the device's stream, so they
         may be overwritten after `update`. Keys, shapes and dtypes are checked at once. Values are checked when they
         have arrived, in a later call: `update`, `compute`, or whatever needs the tally. An invalid batch is left out
-        then, the error names the update, 1 for the first, and all other updates count.
+        then, the error names the update, 1 for the first, and all other updates count. Masks are compared on the
+        accelerator, and only their areas and common pixels are copied; see docs/guides/segmentation.md for exceptions.
 
         Args:
             preds: The predictions: `boxes`, `scores` and `labels` per image.
@@ -455,9 +465,19 @@ class MeanAveragePrecision(Generic[Computed]):
 
     def _can_delay(self, *batches: Any) -> bool:
         """Whether batches have arrays on a device that are copied to host memory without waiting."""
-        # With "parallel" arrays stay on their device, and masks have their own way from it.
-        has_masks = not {"segm", "boundary"}.isdisjoint(self.protocols)
-        return self.engine != "parallel" and not has_masks and has_device_arrays(*batches)
+        # With "parallel" arrays stay on their device. Overlaps of masks are counted on it, for the native engine.
+        if "boundary" in self.protocols or ("segm" in self.protocols and self._needs_pixels):
+            return False
+        return self.engine != "parallel" and has_device_arrays(*batches)
+
+    @property
+    def _needs_pixels(self) -> bool:
+        """Whether masks must come to host memory."""
+        return self.engine == "sequential"
+
+    def _count_masks(self, count: Callable[..., MaskCounts | None], *sides: Any) -> MaskCounts | None:
+        """Count the overlaps of the masks of both sides, if the metric compares masks; None if that isn't possible."""
+        return count(*sides, has_boxes=self._is_watching) if "segm" in self.protocols else MaskCounts([], [])
 
     def _delay(
         self, dicts: Sequence[Mapping[str, Any]], add: Callable[[list[dict[str, Any]]], None], *, is_joined: bool
@@ -510,19 +530,28 @@ class MeanAveragePrecision(Generic[Computed]):
         preds = in_argument("preds", as_dicts, preds, DETECTION_KEYS, *self._shapes)
         targets = in_argument(self._targets, as_dicts, targets, TRUTH_KEYS, *self._shapes)
         if self._can_delay(preds, targets):
-            found = delayed_images(preds, self._pred_keys)
-            known = delayed_images(targets, self._target_keys)
+            found = delayed_images(preds, without_masks(self._pred_keys))
+            known = delayed_images(targets, without_masks(self._target_keys))
             if found is not None and known is not None:
-                self._delay([*found, *known, {"image_ids": ids}], self._add_dicts, is_joined=True)
-                return
+                overlaps = self._count_masks(count_images, preds, targets)
+                if overlaps is not None:
+                    dicts = [*found, *known, *overlaps.dicts, {"image_ids": ids}]
+                    self._delay(dicts, partial(self._add_dicts, overlaps.sizes), is_joined=True)
+                    return
         self._add_delayed()
         self._add_images(preds, targets, _host_image_ids(ids))
 
-    def _add_dicts(self, dicts: list[dict[str, Any]]) -> None:
-        """Match one dict per image: predictions, targets, and a dict with the given ids, whose arrays have arrived."""
+    def _add_dicts(self, sizes: list[tuple[int, ...]], dicts: list[dict[str, Any]]) -> None:
+        """Match one dict per image: predictions, targets, counts of overlaps of masks of some sizes, and given ids.
+
+        Their arrays have arrived.
+        """
         *images, ids = dicts
-        num = len(images) // 2
-        self._add_images(images[:num], images[num:], _host_image_ids(ids["image_ids"]))
+        num = (len(images) - len(sizes)) // 2
+        preds, targets = images[:num], images[num : 2 * num]
+        if sizes:
+            put_masks(preds, targets, images[2 * num :], sizes)
+        self._add_images(preds, targets, _host_image_ids(ids["image_ids"]))
 
     def _add_images(self, preds: Any, targets: Any, ids: ImageIds | None) -> None:
         """Match one dict per image, through the buffer if possible, else through columns."""
@@ -607,22 +636,26 @@ class MeanAveragePrecision(Generic[Computed]):
             counts = f"{batch.num_images} and {truth_batch.num_images}"
             raise InputError(f"`preds` and `targets` must have as many images; got {counts}")
         ids = targets.get("image_id") if ids is None else ids
-        if is_delayed and can_delay(batch) and can_delay(truth_batch):
-            ids = ids if ids is None or is_on_device(ids) else read_image_ids(ids)
-            dicts = [batch.arrays, truth_batch.arrays, {"image_ids": ids}]
-            self._delay(
-                dicts,
-                partial(self._add_padded_dicts, batch.without_arrays(), truth_batch.without_arrays()),
-                is_joined=False,
-            )
-            return
+        rest, truth_rest = batch.without("masks"), truth_batch.without("masks")
+        if is_delayed and can_delay(rest) and can_delay(truth_rest):
+            overlaps = self._count_masks(count_padded, batch, truth_batch)
+            if overlaps is not None:
+                ids = ids if ids is None or is_on_device(ids) else read_image_ids(ids)
+                dicts = [rest.arrays, truth_rest.arrays, {"image_ids": ids}, *overlaps.dicts]
+                sides = rest.without_arrays(), truth_rest.without_arrays()
+                self._delay(dicts, partial(self._add_padded_dicts, *sides, overlaps.sizes), is_joined=False)
+                return
         self._add_delayed()
         self._add_padded(batch, truth_batch, _host_image_ids(ids))
 
-    def _add_padded_dicts(self, batch: PaddedBatch, truth_batch: PaddedBatch, dicts: list[dict[str, Any]]) -> None:
-        """Match a padded batch whose arrays have arrived."""
-        preds, targets, ids = dicts
-        batch, truth_batch = batch._replace(arrays=preds), truth_batch._replace(arrays=targets)
+    def _add_padded_dicts(
+        self, batch: PaddedBatch, truth_batch: PaddedBatch, sizes: list[tuple[int, ...]], dicts: list[dict[str, Any]]
+    ) -> None:
+        """Match a padded batch whose arrays have arrived, and the counts of overlaps of masks of a size."""
+        preds, targets, ids, *counts = dicts
+        masks = padded_masks(counts[0], sizes[0]) if counts else [None, None]
+        batch = batch._replace(arrays=preds, masks=masks[0])
+        truth_batch = truth_batch._replace(arrays=targets, masks=masks[1])
         self._add_padded(batch, truth_batch, _host_image_ids(ids["image_ids"]))
 
     def _add_padded(self, batch: PaddedBatch, truth_batch: PaddedBatch, ids: ImageIds | None) -> None:
@@ -697,7 +730,7 @@ class MeanAveragePrecision(Generic[Computed]):
         tallies = {each: match(detections, truths, rules, **settings) for each, rules in self.protocols.items()}
         if num_invalid := tallies[self.protocol.iou_type].num_invalid:
             self._tell_of_invalid(num_invalid, read)
-        if self._is_watching:
+        if self._is_watching and has_outer_boxes(detections) and has_outer_boxes(truths):
             self._look_at(detections, truths)
         return tallies
 

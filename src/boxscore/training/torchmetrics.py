@@ -66,6 +66,10 @@ class _Matcher(metric.MeanAveragePrecision[Any]):
         self._last: tuple[Detections, Truths] | None = None
 
     @property
+    def _needs_pixels(self) -> bool:
+        return self.keeps_shapes
+
+    @property
     def _is_watching(self) -> bool:
         return self.warn and any(watch.is_open for watch in self._watches.values())
 

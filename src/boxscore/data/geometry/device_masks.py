@@ -28,7 +28,7 @@ from boxscore.arrays import (
     take_rows,
 )
 from boxscore.data.geometry import Geometry
-from boxscore.data.geometry.mask_overlaps import as_flags, can_count, count_overlaps_of_image, find_outer_boxes
+from boxscore.data.geometry.mask_overlaps import as_flags, can_count, count_overlaps_in_tiles, find_outer_boxes
 from boxscore.data.geometry.masks import Masks, check_are_pixels, without_channel
 from boxscore.data.validation import shape_of
 from boxscore.protocol.protocol import Protocol
@@ -261,8 +261,8 @@ def masks_of_stacks(stacks: Sequence[Array]) -> Masks:
 
 
 def can_compare(stack: Array, truth_stack: Array) -> bool:
-    """Whether masks of one image can be compared where they are. Shapes (D, H, W) and (G, H, W)."""
-    return shape_of(stack)[1:] == shape_of(truth_stack)[1:] and can_count(*shape_of(stack)[1:])
+    """Whether masks have one size, of which pixels can be counted. Shapes (…, H, W)."""
+    return shape_of(stack)[-2:] == shape_of(truth_stack)[-2:] and can_count(*shape_of(stack)[-2:])
 
 
 def compare_stacks(pairs: Sequence[tuple[Array, Array]]) -> tuple[ComparedMasks, ComparedMasks]:
@@ -271,21 +271,35 @@ def compare_stacks(pairs: Sequence[tuple[Array, Array]]) -> tuple[ComparedMasks,
     Args:
         pairs: The masks of detections and truths of each image, which `can_compare`. Shapes (D, H, W) and (G, H, W).
     """
-    copies = start_copies([each for pair in pairs for each in start_counts(*pair)], is_joined=True)
+    copies = start_copies(
+        [each for pair in pairs for each in start_counts(pair[0][None], pair[1][None])], is_joined=True
+    )
     values = copies.wait()
-    counts = [values[first : first + 3] for first in range(0, len(values), 3)]
-    sides = joined_images(counts, [shape_of(stack)[1:] for stack, _ in pairs])
+    sides = zip(
+        *(
+            compared_masks(values[first : first + 3], shape_of(stack)[1:])
+            for first, (stack, _) in zip(range(0, len(values), 3), pairs, strict=True)
+        ),
+        strict=True,
+    )
+    detections, truths = (ComparedMasks.joined(side) for side in sides)
     copies.release()
-    return sides
+    return detections, truths
 
 
-def start_counts(stack: Array, truth_stack: Array, *, has_boxes: bool = False) -> tuple[Array, ...]:
-    """Count the overlaps of one image on its device: areas of both sides, common pixels, and boxes if asked for.
+def start_counts(masks: Array, truth_masks: Array, *, has_boxes: bool = False) -> tuple[Array, ...]:
+    """Count the overlaps of images on their device: areas of both sides, common pixels, and outer boxes if asked for.
 
-    Shapes (D,), (G,), (D, G), (D, 4) and (G, 4).
+    Args:
+        masks: The masks of the detections. Shape (N, D, H, W).
+        truth_masks: The masks of the truths. Shape (N, G, H, W).
+        has_boxes: Whether to find the outer boxes, too.
+
+    Returns:
+        Integers of shapes (N, D), (N, G) and (N, D, G), and boxes (N * D, 4) and (N * G, 4).
     """
-    count = jitted(_count_with_boxes if has_boxes else _count, like=stack)
-    counts: tuple[Array, ...] = count(stack, truth_stack)
+    count = jitted(_count_with_boxes if has_boxes else _count, like=masks)
+    counts: tuple[Array, ...] = count(masks, truth_masks)
     return counts
 
 
@@ -293,42 +307,36 @@ def _count_pixels(stack: Array) -> Array:
     return count_flags(as_flags(stack)[None])[0]
 
 
-def _count(stack: Array, truth_stack: Array) -> tuple[Array, ...]:
-    overlaps = count_overlaps_of_image(stack, truth_stack)
+def _count(masks: Array, truth_masks: Array) -> tuple[Array, ...]:
+    overlaps = count_overlaps_in_tiles(masks, truth_masks)
     return overlaps.area, overlaps.truth_area, overlaps.common
 
 
-def _count_with_boxes(stack: Array, truth_stack: Array) -> tuple[Array, ...]:
-    return *_count(stack, truth_stack), find_outer_boxes(stack), find_outer_boxes(truth_stack)
+def _count_with_boxes(masks: Array, truth_masks: Array) -> tuple[Array, ...]:
+    xp = namespace(masks)
+    stacks = (xp.reshape(each, (each.shape[0] * each.shape[1], *each.shape[2:])) for each in (masks, truth_masks))
+    return *_count(masks, truth_masks), *map(find_outer_boxes, stacks)
 
 
-def joined_images(
-    counts: Sequence[Sequence[NDArray[Any]]], sizes: Sequence[tuple[int, ...]]
-) -> tuple[ComparedMasks, ComparedMasks]:
-    """The masks of several images, at least one, from their counts in host memory.
+def compared_masks(counts: Sequence[NDArray[Any]], size: Sequence[int]) -> tuple[ComparedMasks, ComparedMasks]:
+    """The masks of both sides of some images, from their counts in host memory, of which nothing is copied.
 
     Args:
-        counts: What `start_counts` counted for each image.
-        sizes: Height and width of each image.
+        counts: What `start_counts` counted.
+        size: Height and width.
     """
-    sides = zip(*(compared_image(each, size) for each, size in zip(counts, sizes, strict=True)), strict=True)
-    detections, truths = (ComparedMasks.joined(side) for side in sides)
-    return detections, truths
-
-
-def compared_image(counts: Sequence[NDArray[Any]], size: tuple[int, ...]) -> tuple[ComparedMasks, ComparedMasks]:
-    """The masks of one image, from what `start_counts` counted. `size`: height and width."""
     area, truth_area, common, *boxes = counts
     box, truth_box = boxes or (None, None)
-    num, num_truths = common.shape
+    num_truths = common.shape[2]
 
     def sizes(length: int) -> Ints:
         return np.tile(np.array(size, np.int64), (length, 1))
 
     rows = np.ascontiguousarray(common, np.int32).reshape(-1)
+    column = np.tile(np.arange(num_truths), len(truth_area))
     return (
-        ComparedMasks(area.astype(np.int64), sizes(num), np.arange(num) * num_truths, rows, box),
-        ComparedMasks(truth_area.astype(np.int64), sizes(num_truths), np.arange(num_truths), None, truth_box),
+        ComparedMasks(area.reshape(-1), sizes(area.size), np.arange(area.size) * num_truths, rows, box),
+        ComparedMasks(truth_area.reshape(-1), sizes(truth_area.size), column, None, truth_box),
     )
 
 

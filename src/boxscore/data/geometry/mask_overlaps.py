@@ -18,7 +18,6 @@ MOST_PIXELS_PER_TILE = 2**24
 _PIXELS_PER_TILE = 2**16
 _MOST_TILES = 16
 _BYTES_PER_TILE = 2**27
-"""The memory of a tile of one image, unless one line of pixels takes more."""
 
 
 class Overlaps(NamedTuple):
@@ -69,19 +68,16 @@ def count_overlaps(masks: Array, truth_masks: Array, *, lines: int | None = None
     return Overlaps(*sum_of_steps(compare, (num_lines + lines - 1) // lines, like=masks))
 
 
-def count_overlaps_of_image(masks: Array, truth_masks: Array) -> Overlaps:
-    """Count the overlaps of one image in tiles of at most 128 MB, as `count_overlaps` does.
+def count_overlaps_in_tiles(masks: Array, truth_masks: Array) -> Overlaps:
+    """Count overlaps as `count_overlaps` does, in tiles of at most 128 MB unless one line of pixels takes more.
 
     Args:
-        masks: The masks of the detections. Shape (D, H, W).
-        truth_masks: The masks of the truths. Shape (G, H, W).
-
-    Returns:
-        Overlaps of shapes (D, G), (D,) and (G,).
+        masks: The masks of the detections. Shape (N, D, H, W).
+        truth_masks: The masks of the truths. Shape (N, G, H, W).
     """
-    bytes_per_line = 4 * (masks.shape[0] + truth_masks.shape[0]) * masks.shape[2]
-    lines = max(1, _BYTES_PER_TILE // max(1, bytes_per_line))
-    return Overlaps(*(each[0] for each in count_overlaps(masks[None], truth_masks[None], lines=lines)))
+    num_images, num, _, width = masks.shape
+    bytes_per_line = 4 * num_images * (num + truth_masks.shape[1]) * width
+    return count_overlaps(masks, truth_masks, lines=max(1, _BYTES_PER_TILE // max(1, bytes_per_line)))
 
 
 def can_count(height: int, width: int) -> bool:
