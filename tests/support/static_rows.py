@@ -9,8 +9,11 @@ from boxscore.engines.parallel.static_finish import CountedTruths, VerdictRows
 from boxscore.result.tally import FALSE, TRUE
 
 
-def static_rows(tally: Tally, *, num_unused: int = 7) -> tuple[VerdictRows, CountedTruths]:
-    """The rows, in double precision. Unused ones count as true positives of class 1, with invalid scores."""
+def static_rows(tally: Tally, *, capacity: int | None = None) -> tuple[VerdictRows, CountedTruths]:
+    """The rows, in double precision, with capacity for `capacity` of each kind; by default a few more than there are.
+
+    Unused ones count as true positives of class 1, with invalid scores.
+    """
     random = np.random.default_rng(0)
     num_areas, num_cells = len(tally.protocol.areas), len(tally.protocol.areas) * len(tally.protocol.thresholds)
 
@@ -18,7 +21,7 @@ def static_rows(tally: Tally, *, num_unused: int = 7) -> tuple[VerdictRows, Coun
         order = random.permutation(size)
         padded = []
         for column, fill in values.values():
-            whole = np.full((size + num_unused, *column.shape[1:]), fill, column.dtype)
+            whole = np.full((capacity or size + 7, *column.shape[1:]), fill, column.dtype)
             whole[:size] = column[order]
             padded.append(whole)
         return [*padded, np.array(size)]

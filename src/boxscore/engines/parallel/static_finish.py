@@ -132,7 +132,7 @@ def static_numbers(
         InputError: The protocol has a rule that static shapes can't follow, or `classes` are not ascending integers.
     """
     check_static_finish(protocol)
-    labels = [0] if protocol.class_agnostic else _checked(classes)
+    labels = [0] if protocol.class_agnostic else check_classes(classes)
     curves = _Curves(detections, truths, protocol, labels)
     wanted = list(measures(protocol))
     samples, recalls = zip(*map(curves.of_area, range(len(protocol.areas))), strict=True)
@@ -155,8 +155,7 @@ def static_numbers(
     begin_M = xp.concat([xp.stack(offsets), class_K * num_own + offset], axis=0)
     size_M = xp.concat([xp.stack(sizes), xp.zeros_like(class_K) + num_own], axis=0)
     sum_M = pairwise_sums(xp.concat([*parts, xp.reshape(own_KP, (-1,))], axis=0), begin_M, size_M)
-    # XLA would replace division by a constant by a product, which is rounded differently: `size_M` is no constant, as
-    # it is 1 for classes without truths.
+    # It is 1 for classes without truths, and so no constant: see `_divisors`.
     is_defined_M = xp.concat([xp.stack(sizes) > 0, curves.is_defined(0)], axis=0)
     size_M = xp.where(is_defined_M, size_M, xp.ones_like(size_M))
     mean_M = sum_M / xp.astype(size_M, sum_M.dtype)
@@ -166,7 +165,8 @@ def static_numbers(
     return StaticNumbers(numbers, mean_M[len(wanted) :])
 
 
-def _checked(classes: Sequence[int]) -> list[int]:
+def check_classes(classes: Sequence[int]) -> list[int]:
+    """The labels as integers. Raise `InputError` unless there is one, and they ascend."""
     labels = [int(label) for label in classes]
     if not labels or any(first >= second for first, second in pairwise(labels)):
         raise InputError(f"`classes` must be one or more labels, ascending; got {_shortened(labels)}")
@@ -227,8 +227,18 @@ class _Curves:
         return self._recall(self._running(is_true_BT)[1], measure.area)
 
     def _recall(self, num_true_KT: Array, area: int) -> Array:
-        num_truths_K = namespace(num_true_KT).astype(self._at_least_one_truth(area), self.real)
-        return (namespace(num_true_KT).astype(num_true_KT, self.real) / num_truths_K[:, None])[:, None, :]
+        xp = namespace(num_true_KT)
+        divisor_KT = self._divisors(num_true_KT, xp.astype(self._at_least_one_truth(area), self.real)[:, None])
+        return (xp.astype(num_true_KT, self.real) / divisor_KT)[:, None, :]
+
+    def _divisors(self, num_true_KT: Array, divisor_K1: Array) -> Array:
+        """Divisors of each class in all cells. Shape (K, T).
+
+        XLA replaces division by a constant, or by a broadcast array, by a product with the reciprocal, which is rounded
+        differently. A condition on counts, which is always True, makes the divisors neither.
+        """
+        xp = namespace(divisor_K1)
+        return xp.where(num_true_KT >= 0, divisor_K1, xp.ones_like(divisor_K1))
 
     def of_area(self, area: int) -> tuple[Array, Array]:
         """The values that AP is the mean of, and recall within the largest limit.
@@ -259,13 +269,12 @@ class _Curves:
             return precision_KRT
         # as in py-faster-rcnn: precisions are divided before they are added, one after the other
         num_points = int(precision_KRT.shape[1])
-        is_defined_K1 = self.is_defined(area)[:, None]
         one_K1 = xp.ones_like(precision_KRT[:, 0, :1])
-        divisor_K1 = xp.where(is_defined_K1, one_K1 * num_points, one_K1)  # no constant, as in `static_numbers`
+        divisor_KT = self._divisors(num_true_KT, one_K1 * num_points)
         total_KT = xp.zeros_like(precision_KRT[:, 0])
         for r in range(num_points):
             # The condition keeps TensorFlow's graph optimizer from adding in another order.
-            total_KT = xp.where(is_defined_K1, total_KT + precision_KRT[:, r] / divisor_K1, total_KT)
+            total_KT = xp.where(num_true_KT >= 0, total_KT + precision_KRT[:, r] / divisor_KT, total_KT)
         return total_KT[:, None, :]
 
     def _at_recall_points(self, precision_BT: Array, slot_BT: Array, first_slot_K: Array, area: int) -> Array:
