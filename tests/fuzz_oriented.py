@@ -2,7 +2,7 @@
 
     python -m tests.fuzz_oriented SECONDS [SEED]
 
-Arrays must be within 1e-12 of shapely, or of fractions where shapely fails; compiled code and plain numbers must have
+Arrays must be within 1e-12 of shapely, or of fractions where shapely fails; compiled and sequential numbers must have
 the bits of arrays, and a pair one IoU. A round of pairs is named by its seed, to be tried again.
 """
 
@@ -33,8 +33,8 @@ def check_round(seed: int) -> float:
         truths = _compiled.Truths(ids, label, second.compiled(OBB))
         assert np.array_equal(_compiled.find_nearest(detections, truths, flags, flags, 1)[1], iou), seed
     shapes = zip(one.shapes(OBB)[:500], other.shapes(OBB)[:500], strict=True)
-    plain = [OrientedBoxes.similarity(a, b, is_crowd=False, protocol=OBB) for a, b in shapes]
-    assert plain == iou[:500].tolist(), seed
+    sequential = [OrientedBoxes.similarity(a, b, is_crowd=False, protocol=OBB) for a, b in shapes]
+    assert sequential == iou[:500].tolist(), seed
     difference = largest_difference(iou, *corners)
     assert difference < 1e-12, (seed, difference)
     for scene in (random_oriented(seed), crowded_scene(seed, num=60)):

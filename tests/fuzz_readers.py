@@ -509,7 +509,7 @@ def main(seconds: float, seed: int, only: str | None) -> int:
                 print(f"\n{key}\n{found[key]}\n{traceback.format_exc()}")
         faulthandler.cancel_dump_traceback_later()
         num += 1
-    print(f"{num} files of {len(names)} formats, {num_valid} of them fine, {len(found) or 'nothing'} found")
+    print(f"{num} files of {len(names)} formats, {num_valid} of them valid, {len(found) or 'nothing'} found")
     return 1 if found else 0
 
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import boxscore
-from tests.support.world_of_metrics import SCENE, as_dicts, plain
+from tests.support.world_of_metrics import SCENE, as_dicts, values_of
 
 
 class Images(torch.utils.data.Dataset):  # type: ignore[misc]
@@ -50,8 +50,8 @@ def test_a_data_loaders_batches_give_what_evaluate_gives(num_workers: int) -> No
         }
         metric.update({name: torch.stack(parts) for name, parts in preds.items()}, targets)
     truths = boxscore.Truths(**SCENE.truth, box_format="xywh")
-    expected = plain(boxscore.evaluate(SCENE.detections, truths))
-    for name, values in plain(metric.compute()).items():
+    expected = values_of(boxscore.evaluate(SCENE.detections, truths))
+    for name, values in values_of(metric.compute()).items():
         assert np.array_equal(values, expected[name], equal_nan=name in ("numbers", "ap", "average_precision")), name
 
 

@@ -391,7 +391,7 @@ def check(
     sizes: tuple[int, ...] = (1, 7, 64, 1 << 18),
     shapes: str = "boxes",
 ) -> bool:
-    """Whether the content is fine. However it is cut for however many threads, it is read, or refused, alike."""
+    """Whether the content is valid. However it is cut for however many threads, it is read, or refused, alike."""
     wanted = getattr(_compiled.CocoShapes, shapes)
     expected: dict[str, Any] | None
     try:

@@ -154,7 +154,7 @@ class Writer:
         return self.join_object(pairs)
 
     def document(self) -> bytes:
-        """A dataset or a list of results that is fine, nearly always."""
+        """A dataset or a list of results that is nearly always valid."""
         rand = self.random
         has_names, has_scores, has_ids = rand.random() < 0.2, rand.random() < 0.5, rand.random() < 0.6
         optional = rand.choice([0.0, 0.5, 1.0])
@@ -208,7 +208,7 @@ def damaged(content: bytes, rand: random.Random) -> bytes:
 
 
 def check_case(seed: int) -> bool:
-    """One document, whole or damaged; whether it was fine."""
+    """One document, whole or damaged; whether it was valid."""
     rand = random.Random(seed)
     shapes = rand.choice(["boxes", "masks", "keypoints"])
     content = Writer(seed, shapes).document()

@@ -9,7 +9,7 @@ import numpy as np
 
 from boxscore.coco import mask
 from tests.support import oracles
-from tests.support.mask_scenes import blob, encoded, moved, plain, polygon
+from tests.support.mask_scenes import blob, encoded, moved, polygon, with_listed_runs
 
 Dict = dict[str, Any]
 
@@ -80,7 +80,7 @@ def _shape(random: np.random.Generator, *, has_masks: bool) -> Dict:
     kind = random.integers(3)
     if kind:
         pixels = blob(random, *SIZE)
-        outline = encoded(pixels) if kind == 1 else plain(pixels)
+        outline = encoded(pixels) if kind == 1 else with_listed_runs(pixels)
     rle = _text(outline)
     area = float(mask.area(rle))
     return {"bbox": mask.toBbox(rle).tolist(), "segmentation": outline, "area": area}

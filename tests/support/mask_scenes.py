@@ -33,7 +33,7 @@ def encoded(pixels: Any) -> Dict:
     return {"size": rle["size"], "counts": rle["counts"].decode()}
 
 
-def plain(pixels: Any) -> Dict:
+def with_listed_runs(pixels: Any) -> Dict:
     """COCO's run lengths as a list, as crowds have them."""
     flat = np.concatenate([[0], pixels.astype(np.int64).reshape(-1, order="F")])
     edges = np.flatnonzero(np.diff(flat))
@@ -73,7 +73,7 @@ def random_masks(
             is_crowd = bool(random.random() < 0.15)
             outline: Any = polygon(random, *size) if random.random() < 0.6 else encoded(blob(random, *size))
             if is_crowd:
-                outline = plain(blob(random, *size) | blob(random, *size))
+                outline = with_listed_runs(blob(random, *size) | blob(random, *size))
             is_text = isinstance(outline, dict) and isinstance(outline["counts"], str)
             pixels = mask.decode(outline).astype(bool) if is_text else pixels_of(outline, size)
             label = int(random.integers(num_classes))

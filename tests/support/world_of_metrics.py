@@ -35,7 +35,7 @@ def as_dicts(scene: Scene, image: int) -> tuple[dict[str, Any], dict[str, Any]]:
     return image_dicts(scene, image, torch.from_numpy)
 
 
-def plain(result: boxscore.Result) -> dict[str, Any]:
+def values_of(result: boxscore.Result) -> dict[str, Any]:
     """All numbers and curves of a result."""
     curves = {name: getattr(result.curves, name) for name in ("precision", "recall", "scores", "average_precision")}
     classes = {"label": result.per_class.label, "ap": result.per_class.ap, "num_true": result.per_class.num_true}
@@ -113,7 +113,7 @@ def two_copies(rank: int) -> dict[str, Any]:
     detections, truths = seen(SCENE, range(SCENE.num_images))
     nothing, _ = seen(SCENE, [])
     metric.update(detections if rank == 0 else nothing, truths)
-    return plain(metric.compute())
+    return values_of(metric.compute())
 
 
 def stays(mine: list[int]) -> bool:
@@ -123,7 +123,7 @@ def stays(mine: list[int]) -> bool:
     metric.compute()
     after = metric.state_dict()
     metric.update(*seen(SCENE, mine[-1:]), image_ids=mine[-1:])
-    goes_on = np.array_equal(plain(metric.compute())["precision"], plain(over(mine).compute())["precision"])
+    goes_on = np.array_equal(values_of(metric.compute())["precision"], values_of(over(mine).compute())["precision"])
     return goes_on and all(np.array_equal(before[key], after[key]) for key in before)
 
 
@@ -146,25 +146,27 @@ def every_case(_: Path, num_processes: int, rank: int) -> dict[str, Any]:
         list(range(SCENE.num_images)), num_replicas=num_processes, rank=rank, shuffle=False
     )
     pair = dist.new_group([0, 1])
-    cases: dict[str, Any] = {f"uneven {name}": plain(over(mine, name).compute()) for name in PROTOCOLS}
-    cases["one empty"] = plain(over(uneven(rank, num_processes - 1) if rank < num_processes - 1 else []).compute())
-    cases["all empty"] = plain(over([]).compute())
-    cases["sampler"] = plain(over(list(sampler)).compute())
+    cases: dict[str, Any] = {f"uneven {name}": values_of(over(mine, name).compute()) for name in PROTOCOLS}
+    cases["one empty"] = values_of(over(uneven(rank, num_processes - 1) if rank < num_processes - 1 else []).compute())
+    cases["all empty"] = values_of(over([]).compute())
+    cases["sampler"] = values_of(over(list(sampler)).compute())
     cases["num sampled"] = len(list(sampler))
     cases["two copies"] = two_copies(rank)
-    cases["numbered"] = plain(numbered(mine).compute())
-    cases["numbered, one empty"] = plain(numbered([] if rank == 0 else uneven(rank - 1, num_processes - 1)).compute())
-    cases["not synced"] = plain(over(mine, sync=False).compute())
+    cases["numbered"] = values_of(numbered(mine).compute())
+    cases["numbered, one empty"] = values_of(
+        numbered([] if rank == 0 else uneven(rank - 1, num_processes - 1)).compute()
+    )
+    cases["not synced"] = values_of(over(mine, sync=False).compute())
     cases["protocols"] = refused(over(mine, "coco" if rank == 0 else "voc2012").compute)
     cases["some numbered"] = refused((over if rank == 0 else numbered)(mine).compute)
     group_metric = over(mine, process_group=pair)
-    cases["pair"] = plain(group_metric.compute()) if rank < 2 else refused(group_metric.compute)
+    cases["pair"] = values_of(group_metric.compute()) if rank < 2 else refused(group_metric.compute)
     cases["collectives"] = counted(over(mine).compute)
     cases["stays"] = stays(mine)
-    cases["masks"] = plain(over_masks(mine).compute())
-    cases["both"] = {each: plain(one) for each, one in over_masks(mine, ("segm", "boundary")).compute().items()}
+    cases["masks"] = values_of(over_masks(mine).compute())
+    cases["both"] = {each: values_of(one) for each, one in over_masks(mine, ("segm", "boundary")).compute().items()}
     result = dropping(rank, mine, "drop").compute()
-    cases["invalid"] = plain(result), result.num_invalid, str(result.comparable)
+    cases["invalid"] = values_of(result), result.num_invalid, str(result.comparable)
     both = [*mine, 22] if 22 not in mine else mine  # an image that all ranks have
     cases["invalid, twice"] = dropping(0, both, "drop").compute().num_invalid
     return cases

@@ -9,7 +9,7 @@ import pytest
 import boxscore
 from boxscore.result.distributed import renumbered, without_copies
 from tests.support.processes import run_world
-from tests.support.world_of_metrics import PROTOCOLS, SCENE, numbered, over, over_masks, plain, uneven
+from tests.support.world_of_metrics import PROTOCOLS, SCENE, numbered, over, over_masks, uneven, values_of
 from tests.support.world_with_a_death import TIMEOUT
 
 EVERYTHING = list(range(SCENE.num_images))
@@ -36,14 +36,14 @@ def check_equal(found: dict[str, Any], expected: dict[str, Any]) -> None:
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_uneven_shards_give_the_bits_of_one_process(world: list[dict[str, Any]], protocol: str) -> None:
     """On every rank, under every protocol."""
-    expected = plain(over(EVERYTHING, protocol).compute())
+    expected = values_of(over(EVERYTHING, protocol).compute())
     for rank in world:
         check_equal(rank[f"uneven {protocol}"], expected)
 
 
 def test_masks_give_the_bits_of_one_process(world: list[dict[str, Any]]) -> None:
     """They are matched where they are; verdicts travel."""
-    expected = plain(over_masks(EVERYTHING).compute())
+    expected = values_of(over_masks(EVERYTHING).compute())
     assert 0 < expected["numbers"][0] < 1
     for rank in world:
         check_equal(rank["masks"], expected)
@@ -56,45 +56,45 @@ def test_several_similarities_give_the_bits_of_one_process(world: list[dict[str,
     for rank in world:
         assert [*rank["both"]] == ["segm", "boundary"]
         for each, expected in both.items():
-            check_equal(rank["both"][each], plain(expected))
+            check_equal(rank["both"][each], values_of(expected))
 
 
 def test_a_process_without_data_is_welcome(world: list[dict[str, Any]]) -> None:
     """It gets the others' result."""
     for rank in world:
-        check_equal(rank["one empty"], plain(over(EVERYTHING).compute()))
+        check_equal(rank["one empty"], values_of(over(EVERYTHING).compute()))
 
 
 def test_without_any_data_nothing_is_defined(world: list[dict[str, Any]]) -> None:
     """As in one process."""
     for rank in world:
-        check_equal(rank["all empty"], plain(over([]).compute()))
+        check_equal(rank["all empty"], values_of(over([]).compute()))
 
 
 def test_images_that_a_sampler_repeated_count_once(world: list[dict[str, Any]]) -> None:
     """DistributedSampler gives every rank as many images, some of them twice."""
     assert sum(rank["num sampled"] for rank in world) > len(EVERYTHING)
     for rank in world:
-        check_equal(rank["sampler"], plain(over(EVERYTHING).compute()))
+        check_equal(rank["sampler"], values_of(over(EVERYTHING).compute()))
 
 
 def test_of_copies_that_of_the_lowest_rank_counts(world: list[dict[str, Any]]) -> None:
     """Even if the others found nothing in it."""
     for rank in world:
-        check_equal(rank["two copies"], plain(over(EVERYTHING).compute()))
+        check_equal(rank["two copies"], values_of(over(EVERYTHING).compute()))
 
 
 def test_numbered_images_of_different_ranks_are_different(world: list[dict[str, Any]]) -> None:
     """They count as if rank 0 had come first."""
     for rank in world:
-        check_equal(rank["numbered"], plain(numbered(EVERYTHING).compute()))
-        check_equal(rank["numbered, one empty"], plain(numbered(EVERYTHING).compute()))
+        check_equal(rank["numbered"], values_of(numbered(EVERYTHING).compute()))
+        check_equal(rank["numbered, one empty"], values_of(numbered(EVERYTHING).compute()))
 
 
 def test_without_sync_each_has_its_own_result(world: list[dict[str, Any]]) -> None:
     """Of its shard alone."""
     for number, rank in enumerate(world):
-        check_equal(rank["not synced"], plain(over(uneven(number, len(world))).compute()))
+        check_equal(rank["not synced"], values_of(over(uneven(number, len(world))).compute()))
 
 
 def test_different_protocols_are_refused_everywhere(world: list[dict[str, Any]]) -> None:
@@ -111,7 +111,7 @@ def test_names_on_one_rank_and_numbers_on_another_are_refused_everywhere(world: 
 
 def test_a_process_group_is_all_that_is_gathered(world: list[dict[str, Any]]) -> None:
     """Who is not in it is told."""
-    expected = plain(over(uneven(0, len(world)) + uneven(1, len(world))).compute())
+    expected = values_of(over(uneven(0, len(world)) + uneven(1, len(world))).compute())
     for rank in world[:2]:
         check_equal(rank["pair"], expected)
     for rank in world[2:]:
@@ -120,7 +120,7 @@ def test_a_process_group_is_all_that_is_gathered(world: list[dict[str, Any]]) ->
 
 def test_a_box_that_can_not_be_fails_on_no_rank(world: list[dict[str, Any]]) -> None:
     """One rank has dropped it; all have the numbers without it, and say so."""
-    expected = plain(numbered(EVERYTHING).compute())
+    expected = values_of(numbered(EVERYTHING).compute())
     for rank in world:
         found, num_invalid, words = rank["invalid"]
         check_equal(found, expected)
