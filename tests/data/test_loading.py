@@ -1,5 +1,6 @@
 """A loader's batches: padded where they are made, taken by the metric as they are."""
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -7,6 +8,7 @@ import pytest
 import torch
 
 import boxscore
+from boxscore import InputError
 from tests.support.world_of_metrics import SCENE, as_dicts, values_of
 
 
@@ -158,3 +160,50 @@ def test_masks_must_be_there_if_they_are_wanted() -> None:
     sample = (torch.zeros(1), {"boxes": torch.ones(1, 4), "labels": torch.tensor([2])})
     with pytest.raises(boxscore.InputError, match=r"samples\[0\] must have the key 'masks'"):
         boxscore.collate_truths([sample], "segm")
+
+
+class TestNumTruths:
+    """`num_truths` pads all batches to one length."""
+
+    SAMPLES: tuple[Any, ...] = tuple(
+        (
+            np.zeros((3, 8, 8)),
+            {"boxes": np.tile([0.0, 0, 9, 9], (num, 1)), "labels": np.arange(num), "masks": np.ones((num, 8, 8), bool)},
+        )
+        for num in (1, 3, 0)
+    )
+
+    @pytest.mark.parametrize("num_truths", [3, 5])
+    def test_every_column_has_this_length(self, num_truths: int) -> None:
+        """The rows behind those of the longest image are dummies, too."""
+        collate = partial(boxscore.collate_truths, iou_type=("bbox", "segm"), num_truths=num_truths)
+        _, batch = collate(self.SAMPLES)
+        _, shortest = boxscore.collate_truths(self.SAMPLES, ("bbox", "segm"))
+        assert batch.keys() == shortest.keys()
+        for key, column in batch.items():
+            assert column.shape[:2] == (3, num_truths), key
+            assert np.array_equal(column[:, :3], shortest[key]), key
+        assert (batch["labels"][:, 3:] == -1).all()
+        assert batch["ignore"][:, 3:].all()
+
+    def test_the_numbers_stay_the_same(self) -> None:
+        """Dummies count nothing."""
+        batches = [boxscore.collate_truths(self.SAMPLES, num_truths=num)[1] for num in (None, 9)]
+        detections = {key: batches[0][key] for key in ("boxes", "labels")} | {"scores": np.full((3, 3), 0.5)}
+        results = [boxscore.evaluate(detections, batch) for batch in batches]
+        assert results[0]["map"] == results[1]["map"] > 0.9
+
+    @pytest.mark.parametrize(
+        ("num_truths", "words"),
+        [
+            (2, "`num_truths` must be at least 3, the most truths of an image; got 2"),
+            (True, "`num_truths` must be an integer; got True"),
+            (3.0, "`num_truths` must be an integer; got 3.0"),
+            (-1, "`num_truths` must be at least 0"),
+        ],
+    )
+    def test_other_values_are_errors(self, num_truths: Any, words: str) -> None:
+        """Truths are never left out."""
+        with pytest.raises(InputError) as error:
+            boxscore.collate_truths(self.SAMPLES, num_truths=num_truths)
+        assert str(error.value).startswith(words)

@@ -381,15 +381,14 @@ class PaddedBatch(NamedTuple):
         return cls(arrays, {name: name for name in arrays}, "labels", box_size)._validated()
 
     @classmethod
-    def from_dict(cls, argument: str, batch: Any, keys: Keys, *, as_numpy: bool = False) -> "PaddedBatch":
-        """Read a dict of padded arrays. `argument`: its name, for errors; `as_numpy`: as in `build_from_images`."""
+    def from_dict(cls, argument: str, batch: Any, keys: Keys) -> "PaddedBatch":
+        """Read a dict of padded arrays. `argument`: its name, for errors."""
         if not isinstance(batch, Mapping):
             raise InputError(f"`{argument}` must be a dict of padded arrays; got {type(batch).__name__}")
         given = keys.of_padded(batch, f"`{argument}`")
 
         def read() -> PaddedBatch:
             arrays = {key: as_array(key, value) for key, value in given.items() if key not in keys.others}
-            arrays = dict(to_host(arrays)) if as_numpy else arrays
             return cls(arrays, keys.columns, box_size=keys.box_size)._validated()
 
         return in_argument(argument, read)
@@ -421,6 +420,10 @@ class PaddedBatch(NamedTuple):
     def without(self, key: str) -> "PaddedBatch":
         """The batch without an array."""
         return self._replace(arrays={name: array for name, array in self.arrays.items() if name != key})
+
+    def as_numpy(self) -> "PaddedBatch":
+        """The batch with arrays of NumPy, if they are in host memory."""
+        return self._replace(arrays=dict(to_host(self.arrays)))
 
     def without_arrays(self) -> "PaddedBatch":
         """The batch without its arrays, which it would keep in memory."""

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy, deepcopy
 from dataclasses import replace
-from functools import partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypedDict, Unpack, cast, get_args, overload
 
 import numpy as np
@@ -628,10 +628,10 @@ class MeanAveragePrecision(Generic[Computed]):
 
     def _update_padded(self, preds: Mapping[str, Any], targets: Mapping[str, Any], ids: Any) -> None:
         """Match a padded batch, at once or when its arrays are in host memory."""
-        keys, truth_keys = (each.of_shapes(*self._shapes) for each in (PADDED_DETECTION_KEYS, PADDED_TRUTH_KEYS))
+        keys, truth_keys = _padded_keys(*self._shapes)
         is_delayed = self._can_delay(preds, targets)
-        batch = PaddedBatch.from_dict("preds", preds, keys, as_numpy=not is_delayed)
-        truth_batch = PaddedBatch.from_dict("targets", targets, truth_keys, as_numpy=not is_delayed)
+        batch = PaddedBatch.from_dict("preds", preds, keys)
+        truth_batch = PaddedBatch.from_dict("targets", targets, truth_keys)
         if batch.num_images != truth_batch.num_images:
             counts = f"{batch.num_images} and {truth_batch.num_images}"
             raise InputError(f"`preds` and `targets` must have as many images; got {counts}")
@@ -662,15 +662,20 @@ class MeanAveragePrecision(Generic[Computed]):
         """Match a padded batch, through the buffer if possible, else through columns."""
         rows = self._new_rows(ids, batch.num_images)
         if rows is not None and ids is not None:
-            batch, truth_batch, ids = batch.take(rows), truth_batch.take(rows), ids.take(rows)
+            batch, truth_batch = batch.as_numpy().take(rows), truth_batch.as_numpy().take(rows)
+            ids = ids.take(rows)
         images = self._checked_images(ids, batch.num_images)
         settings: dict[str, Any] = {"image_ids": images, "box_format": self.box_format}
-        read = partial(in_argument, "preds", batch.build, Detections, **settings)
+
+        def read() -> Detections:
+            made: Detections = in_argument("preds", batch.as_numpy().build, Detections, **settings)
+            return made
+
         if self._add_to_buffer(batch.collect_arrays(), truth_batch.collect_arrays(), images, read):
             self._remember(images, ids)
             return
-        detections = in_argument("preds", batch.build, detections_maker(self.invalid), **settings)
-        truths = in_argument("targets", truth_batch.build, Truths, class_names=self.class_names, **settings)
+        detections = in_argument("preds", batch.as_numpy().build, detections_maker(self.invalid), **settings)
+        truths = in_argument("targets", truth_batch.as_numpy().build, Truths, class_names=self.class_names, **settings)
         self._store(self._match(detections, truths, read), images, ids)
 
     def _update_columns(self, preds: Any, targets: Any, ids: ImageIds | None) -> None:
@@ -799,6 +804,15 @@ def dropped_words(num: int, read: Callable[[], Any] | None) -> str:
     except InputError as error:
         words += f"; the first: {error}"
     return words
+
+
+@lru_cache(maxsize=16)
+def _padded_keys(iou_types: tuple[str, ...], box_format: BoxFormat) -> tuple[Keys, Keys]:
+    """The keys of padded predictions and targets."""
+    return (
+        PADDED_DETECTION_KEYS.of_shapes(iou_types, box_format),
+        PADDED_TRUTH_KEYS.of_shapes(iou_types, box_format),
+    )
 
 
 def _check_is_protocol(protocol: object) -> None:

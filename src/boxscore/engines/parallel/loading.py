@@ -80,14 +80,24 @@ def pad_truths(
         if lists is not None and len(lists) != len(boxes):
             raise InputError(f"`{name}` must have {len(boxes)} images, as `boxes` has; got {len(lists)}")
     num_rows = [int(label.shape[0]) for label in labels]
-    longest = max(num_rows)
-    if num_truths is not None and longest > num_truths:
-        raise InputError(f"`num_truths` must be at least {longest}, the most truths of an image; got {num_truths}")
+    length = _length_of(num_rows, num_truths)
     xp = namespace(*boxes, *labels)
     columns = {"boxes": xp.concat(list(boxes), axis=0), "labels": xp.concat(list(labels), axis=0)}
     if ignores is not None:
         columns["ignore"] = xp.concat(list(ignores), axis=0)
-    return _padded(columns, num_rows, longest if num_truths is None else num_truths)
+    return _padded(columns, num_rows, length)
+
+
+def _length_of(num_rows: Sequence[int], num_truths: Any) -> int:
+    """The length to pad images to: `num_truths`, or the largest number of truths of an image."""
+    longest = max(num_rows)
+    if num_truths is None:
+        return longest
+    if isinstance(num_truths, bool) or not isinstance(num_truths, int | np.integer):
+        raise InputError(f"`num_truths` must be an integer; got {num_truths!r}")
+    if longest > num_truths:
+        raise InputError(f"`num_truths` must be at least {longest}, the most truths of an image; got {num_truths}")
+    return int(num_truths)
 
 
 def _padded(columns: Mapping[str, Array], num_rows: Sequence[int], length: int) -> PaddedTruths:
@@ -104,9 +114,15 @@ def _padded(columns: Mapping[str, Array], num_rows: Sequence[int], length: int) 
 
 
 def collate_truths(
-    samples: Sequence[Any], iou_type: IouType | Sequence[IouType] = "bbox", box_format: BoxFormat = "xyxy"
+    samples: Sequence[Any],
+    iou_type: IouType | Sequence[IouType] = "bbox",
+    box_format: BoxFormat = "xyxy",
+    *,
+    num_truths: int | None = None,
 ) -> tuple[Any, dict[str, Any]]:
     """Collate samples into images and one padded batch of truths (Alg. 4): the `collate_fn` of a loader.
+
+    With `num_truths`, by `functools.partial`, all batches have one shape, so that a compiler compiles a step once.
 
     Args:
         samples: Pairs of an image and its target, a dict with `boxes` (G, 4), `labels` (G,) and optionally any of
@@ -114,6 +130,7 @@ def collate_truths(
         iou_type: With "segm" targets have `masks` (G, H, W) instead of `boxes`, with ("bbox", "segm") both; with
             other similarities they have the keys of its geometry.
         box_format: Only matters if boxes are oriented, (G, 5) or (G, 8).
+        num_truths: The number of truths G to pad each image to; default: the most truths of an image in the batch.
 
     Returns:
         The images, stacked if they have one shape, else as a list; and the batch, as `MeanAveragePrecision.update`
@@ -135,7 +152,10 @@ def collate_truths(
             rule = "must be an image and its target, a dict"
             raise InputError(f"samples[{index}] {rule}; got {type(sample).__name__}")
     images, targets = (list(part) for part in zip(*samples, strict=True))
-    padded, shapes = in_argument("samples", _pad_targets, targets, TRUTH_KEYS.of_shapes(iou_type, box_format))
+    keys = TRUTH_KEYS.of_shapes(iou_type, box_format)
+    length = _length_of([0], num_truths)
+    padded, shapes = in_argument("samples", _pad_targets, targets, keys, length)
+    _length_of([padded.labels.shape[1]], num_truths)  # an error if an image has more
     columns = {
         "boxes": padded.boxes,
         **shapes,
@@ -154,8 +174,11 @@ def collate_truths(
     return images, batch
 
 
-def _pad_targets(targets: Sequence[Mapping[str, Any]], keys: Keys) -> tuple[PaddedTruths, dict[str, Array]]:
-    """The padded columns, and by key the shapes other than boxes, masks as pixels."""
+def _pad_targets(targets: Sequence[Mapping[str, Any]], keys: Keys, least: int) -> tuple[PaddedTruths, dict[str, Array]]:
+    """The padded columns, and by key the shapes other than boxes, masks as pixels.
+
+    The length is the largest number of truths of an image, or `least` if that is more.
+    """
     has_masks = "masks" in keys.required
     required = {key: name for key, name in keys.required.items() if key != "masks"}
     read = read_images(targets, keys._replace(required=required, others=(*keys.others, "masks")))
@@ -166,7 +189,7 @@ def _pad_targets(targets: Sequence[Mapping[str, Any]], keys: Keys) -> tuple[Padd
         check_rows("labels", columns["labels"] >= 0, "must not be negative, as dummies are", columns["labels"])
         if "ignore" in columns:
             columns["ignore"] = as_flags("ignore", columns["ignore"])
-    length = max(read.num_rows)
+    length = max(least, *read.num_rows)
     shapes: dict[str, Array] = {
         name: pad_rows(columns.pop(name), read.num_rows, length, 0)
         for name in [*columns]
