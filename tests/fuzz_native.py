@@ -32,11 +32,13 @@ def random_protocol(random: np.random.Generator) -> Protocol:
     num_areas = int(random.choice([1, 1, 2, 4, 7, 8, 12]))
     bounds = np.sort(random.choice([0, 1, 100, 900, 1024, 5000, 9216, 1e10], (num_areas, 2)), axis=1)
     limits = sorted({int(limit) for limit in random.choice([1, 2, 3, 10, 100], random.integers(1, 4))})
+    thresholds = np.linspace(0.05, 0.95, int(random.integers(1, 90)))
+    if random.random() < 0.7:
+        thresholds = np.unique(random.choice([0, 0.1, 0.3, 0.5, 0.7, 0.9, 1], 3).tolist())
+    extra_numbers = ("mr", "ji", "olrp") if thresholds[0] < 1 else ("mr", "ji")
     return Protocol.named(
         str(random.choice(["coco", "voc2007", "voc2012", "paper"])),
-        thresholds=np.unique(random.choice([0, 0.1, 0.3, 0.5, 0.7, 0.9, 1], 3).tolist())
-        if random.random() < 0.7
-        else np.linspace(0.05, 0.95, int(random.integers(1, 90))),
+        thresholds=thresholds,
         recall_points=np.unique(np.round(random.random(random.integers(1, 30)), 2)),
         areas={f"area {a}": (low, high) for a, (low, high) in enumerate(bounds.tolist())},
         limits=[*limits, None] if random.random() < 0.3 else limits,
@@ -49,7 +51,7 @@ def random_protocol(random: np.random.Generator) -> Protocol:
         limits_per=str(random.choice(["class", "image"])),
         min_score=None if random.random() < 0.8 else 0.3,
         empty=str(random.choice(["keep", "drop", "drop_detections"])),
-        extra_numbers=[name for name in ("mr", "ji", "olrp") if random.random() < 0.1],
+        extra_numbers=[name for name in extra_numbers if random.random() < 0.1],
         ap=str(random.choice(get_args(ApRule))),
         class_agnostic=bool(random.random() < 0.2),
         average=str(random.choice(["macro", "weighted", "micro"])),
