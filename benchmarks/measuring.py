@@ -91,6 +91,14 @@ def training_cost(settings: Settings) -> list[Row]:
     return [worker("benchmarks.stream", str(prepare("coco-val-like", is_with_results=False)))]
 
 
+def updates_on_a_device(settings: Settings) -> list[Row]:
+    """What updates cost on an accelerator, as far as it can be counted."""
+    del settings  # counts are exact, and times are of many turns
+    say("device")
+    rows: list[Row] = worker("benchmarks.device", str(prepare("coco-val-like", is_with_results=False)))["rows"]
+    return rows
+
+
 def whole_processes(settings: Settings) -> list[Row]:
     """From two files to the table, by whole processes."""
     folder = prepare("coco-val-like", is_with_results=True)
@@ -216,6 +224,7 @@ SECTIONS: Mapping[str, Section] = {
     "lvis-like": Section(partial(arrays, workload="lvis-like"), PEERS[:-1]),
     "stream": Section(stream, ("hotcoco", "torchmetrics", "faster-coco-eval", "torch")),
     "training-cost": Section(training_cost, ("torchmetrics", "torch")),
+    "device": Section(updates_on_a_device, ("torch", "torchmetrics")),
     "files": Section(whole_processes, PEERS),
     "script": Section(unchanged_scripts, (*PEERS[:-1], *SLOW[:2])),
     "dicts": Section(dicts.measure, ("hotcoco", *SLOW[:2])),

@@ -109,6 +109,36 @@ def _training(results: Results, sections: tuple[str, ...]) -> list[str]:
     return lines
 
 
+DEVICE_TABLES: Mapping[str, tuple[str, Cells]] = {
+    "counts": (
+        "One update of 16 images with 100 predictions and 100 targets each:",
+        {
+            "update": _text("tool"),
+            "kernel launches": _text("launches"),
+            "copies to the device": _text("copies_to_device"),
+            "copies to the host": _text("copies_to_host"),
+            "KB to the host": lambda row: f"{row['kilobytes_to_host']:.0f}",
+            "reads that block": _text("reads"),
+        },
+    ),
+    "padded": (
+        "All updates of the stream of the section above, in host memory, on one thread:",
+        {"batches": _text("tool"), "CPU seconds": _seconds(num_digits=4), "ratio": _ratio},
+    ),
+}
+"""By the name of a measure in `benchmarks.device`: the sentence above its table, and the columns."""
+
+
+def _device(results: Results, sections: tuple[str, ...]) -> list[str]:
+    """One table per measure."""
+    lines = []
+    rows = results[sections[0]]["rows"]
+    for name, (title, cells) in DEVICE_TABLES.items():
+        if own := [row for row in rows if row["measure"] == name]:
+            lines += ["", title, "", *_plain(cells, _with_ratios(own) if "seconds" in own[0] else own)]
+    return lines[1:]
+
+
 def _growth(results: Results, sections: tuple[str, ...]) -> list[str]:
     """All at once, and as a stream."""
     cells: Cells = {
@@ -174,6 +204,15 @@ PARTS = (
         "training",
         ("stream", "training-cost"),
         _training,
+    ),
+    Part(
+        "On an accelerator",
+        "Launches, copies and reads, counted on a device that computes on the CPU and reports `cuda:0`; how long they "
+        "take on an accelerator has not been measured. Matching waits for the copies when it runs, in a later call: "
+        "see [Tensors on an accelerator](../guides/training.md#tensors-on-an-accelerator).",
+        "",
+        ("device",),
+        _device,
     ),
     Part(
         "From files to the table",

@@ -1,0 +1,128 @@
+"""What an update costs on an accelerator, as far as any machine can tell, as JSON on stdout.
+
+    python -m benchmarks.device FOLDER
+
+Launches, copies and reads are counted on a device that computes on the CPU. A new measure is a function that returns
+rows, one entry in `MEASURES`, and its table in `benchmarks.page`.
+"""
+
+import json
+import statistics
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from benchmarks.contestants import load_padded_stream, load_stream
+from benchmarks.processes import Row
+from boxscore import MeanAveragePrecision
+from boxscore.arrays.counting import counting
+from boxscore.torchmetrics import MeanAveragePrecision as TorchMetric
+
+NUM_IMAGES, NUM_ROWS = 16, 100
+
+Sides = list[list[dict[str, torch.Tensor]]]
+
+
+def main(folder: str) -> None:
+    """Print the rows of all measures."""
+    rows = [{"measure": name} | row for name, each in MEASURES.items() for row in each(Path(folder))]
+    print(json.dumps({"rows": rows}))
+
+
+def count_updates(_: Path) -> list[Row]:
+    """Launches, copies and reads of one update of 16 images with 100 predictions and 100 targets each."""
+    cases: dict[str, tuple[Any, Callable[[], Sides], bool]] = {
+        "lists of dicts": (MeanAveragePrecision, _boxes, False),
+        "padded batches": (MeanAveragePrecision, _boxes, True),
+        "lists of dicts, `boxscore.torchmetrics`": (TorchMetric, _boxes, False),
+        "lists of dicts, poses": (lambda: MeanAveragePrecision(iou_type="keypoints"), _poses, False),
+        "lists of dicts, oriented boxes": (
+            lambda: MeanAveragePrecision(box_format="cxcywha:radians"),
+            lambda: _boxes(5),
+            False,
+        ),
+        'lists of dicts, `engine="parallel"`': (lambda: MeanAveragePrecision(engine="parallel"), _boxes, False),
+    }
+    rows = []
+    for name, (make, sides, is_padded) in cases.items():
+        with counting() as counts:
+            given: Any = [
+                [{key: counts.place(value) for key, value in image.items()} for image in images] for images in sides()
+            ]
+            if is_padded:
+                given = [{key: torch.stack([each[key] for each in images]) for key in images[0]} for images in given]
+            metric = make()
+            counts.reset()
+            metric.update(*given)
+            numbers = {
+                "launches": counts.launches,
+                "copies_to_device": counts.copies_to_device,
+                "copies_to_host": counts.copies_to_host,
+                "kilobytes_to_host": counts.bytes_to_host / 1000,
+                "reads": counts.reads,
+            }
+        rows.append({"group": f"update of {NUM_IMAGES} images x {NUM_ROWS}", "tool": name, **numbers})
+    return rows
+
+
+def time_padded(folder: Path) -> list[Row]:
+    """Processor time of all updates of a stream in host memory, on one thread, as lists and padded, in turns."""
+    images = load_stream(folder)
+    batches = {
+        "lists of dicts": [
+            [side[first : first + NUM_IMAGES] for side in images] for first in range(0, len(images[0]), NUM_IMAGES)
+        ],
+        "padded batches": load_padded_stream(folder),
+    }
+    seconds: dict[str, list[float]] = {name: [] for name in batches}
+    for turn in range(21):
+        for name in list(batches)[:: 1 if turn % 2 else -1]:
+            metric = MeanAveragePrecision(box_format="xywh", warn=False, threads=1)
+            start = time.process_time()
+            for sides in batches[name]:
+                metric.update(*sides)
+            seconds[name].append(time.process_time() - start)
+    return [
+        {"group": "all updates of the stream, in host memory", "tool": name, "seconds": statistics.median(each[1:])}
+        for name, each in seconds.items()
+    ]
+
+
+def _boxes(row_size: int = 4) -> Sides:
+    generator = torch.Generator().manual_seed(0)
+    sides: Sides = [[], []]
+    for _ in range(NUM_IMAGES):
+        rows = torch.rand(NUM_ROWS, row_size, generator=generator) * 0.9 + 0.1
+        rows[:, :2] *= 200
+        rows[:, 2:4] *= 100
+        if row_size == 4:
+            rows[:, 2:] += rows[:, :2]
+        labels = torch.randint(0, 80, (NUM_ROWS,), generator=generator)
+        scores = torch.rand(NUM_ROWS, generator=generator)
+        sides[0].append({"boxes": rows, "scores": scores, "labels": labels})
+        sides[1].append({"boxes": rows, "labels": labels})
+    return sides
+
+
+def _poses() -> Sides:
+    generator = torch.Generator().manual_seed(0)
+    sides: Sides = [[], []]
+    for _ in range(NUM_IMAGES):
+        points = torch.rand(NUM_ROWS, 17, 3, generator=generator) * 100 + 1
+        labels = torch.ones(NUM_ROWS, dtype=torch.int64)
+        scores = torch.rand(NUM_ROWS, generator=generator)
+        sides[0].append({"keypoints": points, "scores": scores, "labels": labels})
+        sides[1].append({"keypoints": points, "labels": labels, "area": torch.full((NUM_ROWS,), 900.0)})
+    return sides
+
+
+MEASURES: Mapping[str, Callable[[Path], list[Row]]] = {"counts": count_updates, "padded": time_padded}
+"""By the name under which `benchmarks.page` has the table."""
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
