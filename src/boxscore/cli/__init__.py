@@ -17,6 +17,7 @@ COMMANDS = {
     "convert": "convert",
     "demo": "demo",
     "table1": "table1",
+    "devices": "devices",
     "completion": "completion",
 }
 """The module of each command, imported when the command is used or when the help lists all commands."""

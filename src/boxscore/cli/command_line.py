@@ -31,6 +31,7 @@ examples:
   boxscore check truths.json detections.json
   boxscore convert VOC2007/Annotations truths.json
   boxscore demo
+  boxscore devices --json devices.json
 
 Run `boxscore COMMAND --help` for the options of a command."""
 
