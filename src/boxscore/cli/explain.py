@@ -10,7 +10,7 @@ from boxscore._support.exceptions import InputError
 from boxscore.analysis.known_tools import TOOLS, as_rules, rules_of_shapes, with_sigmas_of
 from boxscore.cli import arguments
 from boxscore.cli.evaluate import read_files
-from boxscore.cli.input_files import Model, hint_if_swapped, models_of
+from boxscore.cli.input_files import Model, models_of, with_hint
 from boxscore.cli.outputs import STDOUT, as_json, check_outputs, deliver, title_of
 from boxscore.cli.parsing import HelpFormatter
 from boxscore.cli.result_warnings import warn_if_suspicious, warn_of_ids
@@ -105,7 +105,7 @@ def run(options: argparse.Namespace) -> Outcome:
         else:
             explanation, result = _explain(options)
     except InputError as error:
-        raise InputError(f"{error}{hint_if_swapped(options.truths, [options.detections])}") from None
+        raise with_hint(error, options.truths, [options.detections]) from None
     document = {"detections": options.detections, **explanation.to_dict()}
     documents = {"json": lambda: as_json(document)}
     if options.html is not None:

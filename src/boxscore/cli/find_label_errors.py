@@ -7,7 +7,7 @@ from typing import Any
 from boxscore._support.exceptions import InputError
 from boxscore.cli import arguments
 from boxscore.cli.evaluate import evaluate_files
-from boxscore.cli.input_files import hint_if_swapped, models_of
+from boxscore.cli.input_files import models_of, with_hint
 from boxscore.cli.outputs import as_json, check_outputs, deliver, title_of
 from boxscore.cli.parsing import HelpFormatter
 from boxscore.cli.picture_options import add_pictures, picture_settings
@@ -98,7 +98,7 @@ def run(options: argparse.Namespace) -> Outcome:
             result for _, (result,) in evaluate_files(options, options.detections, arguments.protocols_of(options))
         ]
     except InputError as error:
-        raise InputError(f"{error}{hint_if_swapped(options.truths, options.detections)}") from None
+        raise with_hint(error, options.truths, options.detections) from None
     errors = label_errors(results, score=options.score, kinds=options.kinds, threads=options.threads)
     if options.num is not None:
         errors = errors.first(options.num)
