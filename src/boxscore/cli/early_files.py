@@ -56,5 +56,5 @@ def start_reading(words: Sequence[str]) -> EarlyFiles | None:
         return None
     try:
         return EarlyFiles(files[:2], num_threads(None))
-    except InputError:  # of BOXSCORE_THREADS, which the command reports
+    except (InputError, RuntimeError):  # of BOXSCORE_THREADS, which the command reports; no more threads
         return None
