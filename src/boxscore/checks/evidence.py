@@ -105,11 +105,11 @@ def find_other_format(
     if look_like_corners(box, declared):
         x, y = ("cx", "cy") if declared == "cxcywh" else ("x", "y")
         return OtherFormat("xyxy", np.ones(len(box), bool), f"have width > {x} and height > {y}")
+    if not is_truths or declared != "cxcywh" or len(box) < 2 * MIN_BOXES or not (box[:, :2] >= 0).all():
+        return None
     is_outside = np.asarray((box[:, :2] < 0.45 * box[:, 2:]).any(axis=1))
-    is_inside = len(box) >= 2 * MIN_BOXES and (box[:, :2] >= 0).all() and is_outside.mean() >= MIN_SHARE
-    if is_truths and declared == "cxcywh" and is_inside:
-        return OtherFormat("xywh", is_outside, "begin left of the image or above it")
-    return None
+    has_many = is_outside.mean() >= MIN_SHARE
+    return OtherFormat("xywh", is_outside, "begin left of the image or above it") if has_many else None
 
 
 def look_like_corners(box: Floats, box_format: BoxFormat) -> bool:
