@@ -137,6 +137,7 @@ private:
 
     // Collect the arrays without running Python code. Return false and set `new_key` at an unknown key.
     bool collect(const nb::list& images, const ImageKeys& keys, nb::object& new_key) {
+        columns_.reserve(keys.names().size());
         for (const std::string& name : keys.names()) columns_.push_back({name, {}});
         unsigned of_first = 0;  // columns of the first image, as bits
         for (const nb::handle image : images) {
@@ -152,7 +153,9 @@ private:
                 }
                 if ((found >> column & 1) != 0) return false;  // two keys for one column
                 found |= 1U << column;
-                columns_[static_cast<size_t>(column)].values.push_back(nb::borrow(value));
+                std::vector<nb::object>& values = columns_[static_cast<size_t>(column)].values;
+                if (values.empty()) values.reserve(images.size());
+                values.push_back(nb::borrow(value));
             }
             if (num_images_++ == 0) of_first = found;
             if (found == 0 || found != of_first) return false;
@@ -164,7 +167,10 @@ private:
 
     bool read_images(const std::vector<ViewReader>& readers, GivenSide& side) const {
         std::vector<Known> known(columns_.size());
-        for (const Column& column : columns_) side.columns.push_back({column.name.c_str(), {}, {}, {}});
+        for (const Column& column : columns_) {
+            side.columns.push_back({column.name.c_str(), {}, {}, {}});
+            side.columns.back().blocks.reserve(num_images_);
+        }
         side.num_rows.reserve(num_images_);
         for (size_t i = 0; i < num_images_; ++i) {
             for (size_t c = 0; c < columns_.size(); ++c) {
