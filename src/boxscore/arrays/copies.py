@@ -85,11 +85,11 @@ def copy_tensors(torch: Any, tensors: Sequence[Any], *, is_joined: bool) -> Copi
             start += rows[position].num_bytes
     buffer = _take_buffer(torch, start)
     parts = [piece.bytes for piece in pieces]
-    start = 0
+    start, make_event = 0, _event_maker(torch, tensors[0].device)
     for part in [torch.cat(parts)] if is_joined and len(parts) > 1 else parts:
-        buffer.tensor[start : start + part.numel()].copy_(part, non_blocking=True)
+        buffer.tensor[start : start + part.numel()].copy_(part, non_blocking=make_event is not None)
         start += part.numel()
-    event = _record_event(torch, tensors[0].device)
+    event = None if make_event is None else make_event()
 
     def wait() -> HostArrays:
         if event is not None:
@@ -157,15 +157,22 @@ def _bytes_of(torch: Any, tensor: Any) -> Any:
     return flat.view(torch.uint8)
 
 
-def _record_event(torch: Any, device: Any) -> Any:
-    """Record an event on the device's current stream; None if PyTorch has no events for it, and copies wait."""
+def _event_maker(torch: Any, device: Any) -> Callable[[], Any] | None:
+    """A function that records an event on the device's current stream; None if PyTorch has no events for it.
+
+    Copies must block then, as nothing would say when they have arrived.
+    """
     module: Any = getattr(torch, device.type, None)
     events = getattr(module, "event", module)  # Apple's MPS has its class in a module
     if not hasattr(events, "Event"):
         return None
-    event = events.Event()
-    event.record(*([module.current_stream(device)] if hasattr(module, "current_stream") else []))
-    return event
+
+    def record() -> Any:
+        event = events.Event()
+        event.record(*([module.current_stream(device)] if hasattr(module, "current_stream") else []))
+        return event
+
+    return record
 
 
 def copy_each(arrays: Sequence[Any], start_copy: Callable[[Any], Callable[[], NDArray[Any]]]) -> Copies:

@@ -164,7 +164,18 @@ class _Columns:
         return True
 
 
+_HAS_VALID_DTYPE: dict[tuple[str, Any], bool] = {}
+"""Cache: whether a column may have a dtype."""
+
+
 def _has_valid_dtype(column: str, array: Any) -> bool:
+    key = column, array.dtype
+    if key not in _HAS_VALID_DTYPE:
+        _HAS_VALID_DTYPE[key] = _may_have_dtype_of(column, array)
+    return _HAS_VALID_DTYPE[key]
+
+
+def _may_have_dtype_of(column: str, array: Any) -> bool:
     if column in ("ignore", "discarded"):
         return is_kind(array, "bool") or is_kind(array, "integral")
     return is_kind(array, "integral") or (column != "labels" and is_kind(array, "real floating"))
