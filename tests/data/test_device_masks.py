@@ -9,12 +9,14 @@ import pytest
 import boxscore._compiled as _compiled
 from boxscore import Detections, InputError, Protocol, Truths, evaluate
 from boxscore.arrays.counting import counting
+from boxscore.arrays.libraries import _jitted_by_jax
 from boxscore.data import Masks
-from boxscore.data.geometry.device_masks import ComparedMasks, DeviceMasks
+from boxscore.data.geometry import device_masks
+from boxscore.data.geometry.device_masks import ComparedMasks, DeviceMasks, compare_stacks
 from boxscore.engines.native.pairs import nearest, side
 from boxscore.engines.native.rules import rules_of
 from boxscore.pipeline import match
-from tests.conftest import Backend
+from tests.conftest import Backend, make_backend
 from tests.support.comparisons import assert_same, assert_same_tally
 from tests.support.mask_scenes import blob, moved
 
@@ -161,6 +163,21 @@ def test_areas_boxes_and_sizes(eager: Backend) -> None:
         assert np.array_equal(one.outer_boxes(), other.outer_boxes())
         assert np.array_equal(one.sizes, other.sizes)
         assert len(one) == len(other)
+
+
+def test_jax_compiles_few_numbers_of_masks() -> None:
+    """Rows are padded to a power of two, so most numbers of detections and truths need no compilation."""
+    array = make_backend("jax").array
+    pixels = make_scene(13, [(14, 15)]).stacks[0][:1]
+    compiled = set()
+    for num, num_truths in ((5, 3), (6, 4), (8, 3), (7, 4)):
+        stacks = [array(np.repeat(pixels, each, axis=0)) for each in (num, num_truths)]
+        detections, truths = compare_stacks([(stacks[0], stacks[1])])
+        compiled.add(_jitted_by_jax(device_masks._count)._cache_size())  # type: ignore[attr-defined]
+        assert (len(detections), len(truths)) == (num, num_truths)
+        assert detections.common is not None
+        assert detections.common.tolist() == [pixels.sum()] * (num * num_truths)
+    assert len(compiled) == 1
 
 
 def test_analyses_read_run_lengths() -> None:

@@ -275,6 +275,11 @@ def jitted(function: Callable[..., Any], *, like: Array) -> Callable[..., Any]:
     return _library_of(like).jitted(function)
 
 
+def with_spare_rows(array: Array) -> Array:
+    """The array; in JAX with rows of zeros up to a power of two, so that few numbers of rows are compiled."""
+    return _library_of(array).with_spare_rows(array)
+
+
 def size_along(array: Array, axis: int) -> Any:
     """The length of an axis; a scalar of TensorFlow if its graph doesn't know it yet."""
     return _library_of(array).size_along(array, axis)

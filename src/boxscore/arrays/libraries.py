@@ -161,6 +161,10 @@ class NumPy:
         """The function, compiled if eager operations would be compiled one by one."""
         return function
 
+    def with_spare_rows(self, array: Array) -> Array:
+        """The array, or one with rows of zeros besides if each number of rows would be compiled anew."""
+        return array
+
     def size_along(self, array: Array, axis: int) -> Any:
         """The length of an axis; a scalar of the library if a graph doesn't know it yet."""
         return array.shape[axis]
@@ -388,6 +392,11 @@ class Jax(NumPy):
 
     def jitted(self, function: Callable[..., Any]) -> Callable[..., Any]:
         return _jitted_by_jax(function)
+
+    def with_spare_rows(self, array: Array) -> Array:
+        num = array.shape[0]
+        num_spare = (1 << max(num - 1, 0).bit_length()) - num
+        return self.namespace().pad(array, [(0, num_spare), *[(0, 0)] * (array.ndim - 1)]) if num_spare else array
 
     def count_common(self, flag_NDHW: Array, other_NGHW: Array) -> Array:
         if self.module.default_backend() == "cpu":

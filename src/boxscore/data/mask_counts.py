@@ -15,7 +15,14 @@ from boxscore.arrays import Array, convert, home_of, is_array, is_on_device
 from boxscore.data.batch_keys import Keys
 from boxscore.data.batches import PaddedBatch, masks_of_images
 from boxscore.data.dataset import Shapes
-from boxscore.data.geometry.device_masks import ComparedMasks, can_compare, compared_masks, start_counts
+from boxscore.data.geometry.device_masks import (
+    ComparedMasks,
+    CountedShape,
+    can_compare,
+    compared_masks,
+    start_counts,
+    start_counts_of_image,
+)
 from boxscore.data.geometry.mask_overlaps import as_flags
 from boxscore.data.geometry.masks import check_are_pixels
 from boxscore.data.validation import shape_of
@@ -28,15 +35,7 @@ class MaskCounts(NamedTuple):
 
     dicts: list[dict[str, Array]]
     """The arrays of `start_counts` of each image, or of the whole of a padded batch, by "0", "1", …"""
-    sizes: list[tuple[int, ...]]
-    """Height and width of each."""
-
-    @classmethod
-    def start(cls, pairs: Sequence[tuple[Array, Array]], *, has_boxes: bool) -> "MaskCounts":
-        """Count the overlaps of masks (N, D, H, W) and (N, G, H, W). `has_boxes`: whether to find outer boxes."""
-        counts = [start_counts(*pair, has_boxes=has_boxes) for pair in pairs]
-        dicts = [{str(index): array for index, array in enumerate(each)} for each in counts]
-        return cls(dicts, [shape_of(masks)[2:] for masks, _ in pairs])
+    shapes: list[CountedShape]
 
 
 def count_images(
@@ -62,8 +61,9 @@ def count_images(
         pair = _on_device_of(home, stack, truth_stack)
         if pair is None:
             return None
-        pairs.append((pair[0][None], pair[1][None]))
-    return MaskCounts.start(pairs, has_boxes=has_boxes)
+        pairs.append(pair)
+    counts = [start_counts_of_image(*pair, has_boxes=has_boxes) for pair in pairs]
+    return MaskCounts([*map(_named, counts)], [CountedShape.of_image(*pair) for pair in pairs])
 
 
 def count_padded(batch: PaddedBatch, truth_batch: PaddedBatch, *, has_boxes: bool) -> MaskCounts | None:
@@ -75,7 +75,14 @@ def count_padded(batch: PaddedBatch, truth_batch: PaddedBatch, *, has_boxes: boo
     except InputError:
         return None
     pair = _on_device_of(masks if is_on_device(masks) else None, masks, truth_masks)
-    return None if pair is None else MaskCounts.start([pair], has_boxes=has_boxes)
+    if pair is None:
+        return None
+    shape = CountedShape(shape_of(pair[0])[1], shape_of(pair[1])[1], shape_of(pair[0])[2:])
+    return MaskCounts([_named(start_counts(*pair, has_boxes=has_boxes))], [shape])
+
+
+def _named(counts: Sequence[Array]) -> dict[str, Array]:
+    return {str(index): array for index, array in enumerate(counts)}
 
 
 def _num_rows(image: Mapping[str, Any]) -> int:
@@ -111,16 +118,16 @@ def put_masks(
     preds: Sequence[dict[str, Any]],
     targets: Sequence[dict[str, Any]],
     counts: Sequence[Mapping[str, Any]],
-    sizes: Sequence[Sequence[int]],
+    shapes: Sequence[CountedShape],
 ) -> None:
     """Put the masks of counts that have arrived into one dict per image."""
-    for image, truth, arrived, size in zip(preds, targets, counts, sizes, strict=True):
-        image[KEY], truth[KEY] = compared_masks([*arrived.values()], size)
+    for image, truth, arrived, shape in zip(preds, targets, counts, shapes, strict=True):
+        image[KEY], truth[KEY] = compared_masks([*arrived.values()], shape)
 
 
-def padded_masks(counts: Mapping[str, Any], size: Sequence[int]) -> list[ComparedMasks]:
+def padded_masks(counts: Mapping[str, Any], shape: CountedShape) -> list[ComparedMasks]:
     """Both sides of a padded batch whose counts have arrived; they stay valid when the arrays are released."""
-    return [ComparedMasks.joined([side]) for side in compared_masks([*counts.values()], size)]
+    return [ComparedMasks.joined([side]) for side in compared_masks([*counts.values()], shape)]
 
 
 def has_outer_boxes(columns: Shapes) -> bool:

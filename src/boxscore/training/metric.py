@@ -35,6 +35,7 @@ from boxscore.data.dataset import (
     truths_of_images,
 )
 from boxscore.data.geometry.box_formats import BoxFormat, check_box_format, check_format_of, is_oriented
+from boxscore.data.geometry.device_masks import CountedShape
 from boxscore.data.geometry.kinds import as_iou_types
 from boxscore.data.image_ids import ImageIds, image_ids_of, read_image_ids
 from boxscore.data.image_objects import as_dicts, is_image_object
@@ -536,21 +537,21 @@ class MeanAveragePrecision(Generic[Computed]):
                 overlaps = self._count_masks(count_images, preds, targets)
                 if overlaps is not None:
                     dicts = [*found, *known, *overlaps.dicts, {"image_ids": ids}]
-                    self._delay(dicts, partial(self._add_dicts, overlaps.sizes), is_joined=True)
+                    self._delay(dicts, partial(self._add_dicts, overlaps.shapes), is_joined=True)
                     return
         self._add_delayed()
         self._add_images(preds, targets, _host_image_ids(ids))
 
-    def _add_dicts(self, sizes: list[tuple[int, ...]], dicts: list[dict[str, Any]]) -> None:
-        """Match one dict per image: predictions, targets, counts of overlaps of masks of some sizes, and given ids.
+    def _add_dicts(self, shapes: list[CountedShape], dicts: list[dict[str, Any]]) -> None:
+        """Match one dict per image: predictions, targets, counts of overlaps of masks, and given ids.
 
         Their arrays have arrived.
         """
         *images, ids = dicts
-        num = (len(images) - len(sizes)) // 2
+        num = (len(images) - len(shapes)) // 2
         preds, targets = images[:num], images[num : 2 * num]
-        if sizes:
-            put_masks(preds, targets, images[2 * num :], sizes)
+        if shapes:
+            put_masks(preds, targets, images[2 * num :], shapes)
         self._add_images(preds, targets, _host_image_ids(ids["image_ids"]))
 
     def _add_images(self, preds: Any, targets: Any, ids: ImageIds | None) -> None:
@@ -643,17 +644,17 @@ class MeanAveragePrecision(Generic[Computed]):
                 ids = ids if ids is None or is_on_device(ids) else read_image_ids(ids)
                 dicts = [rest.arrays, truth_rest.arrays, {"image_ids": ids}, *overlaps.dicts]
                 sides = rest.without_arrays(), truth_rest.without_arrays()
-                self._delay(dicts, partial(self._add_padded_dicts, *sides, overlaps.sizes), is_joined=False)
+                self._delay(dicts, partial(self._add_padded_dicts, *sides, overlaps.shapes), is_joined=False)
                 return
         self._add_delayed()
         self._add_padded(batch, truth_batch, _host_image_ids(ids))
 
     def _add_padded_dicts(
-        self, batch: PaddedBatch, truth_batch: PaddedBatch, sizes: list[tuple[int, ...]], dicts: list[dict[str, Any]]
+        self, batch: PaddedBatch, truth_batch: PaddedBatch, shapes: list[CountedShape], dicts: list[dict[str, Any]]
     ) -> None:
-        """Match a padded batch whose arrays have arrived, and the counts of overlaps of masks of a size."""
+        """Match a padded batch whose arrays have arrived, and the counts of overlaps of masks."""
         preds, targets, ids, *counts = dicts
-        masks = padded_masks(counts[0], sizes[0]) if counts else [None, None]
+        masks = padded_masks(counts[0], shapes[0]) if counts else [None, None]
         batch = batch._replace(arrays=preds, masks=masks[0])
         truth_batch = truth_batch._replace(arrays=targets, masks=masks[1])
         self._add_padded(batch, truth_batch, _host_image_ids(ids["image_ids"]))

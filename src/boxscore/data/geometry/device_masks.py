@@ -26,6 +26,7 @@ from boxscore.arrays import (
     namespace,
     start_copies,
     take_rows,
+    with_spare_rows,
 )
 from boxscore.data.geometry import Geometry
 from boxscore.data.geometry.mask_overlaps import as_flags, can_count, count_overlaps_in_tiles, find_outer_boxes
@@ -271,20 +272,39 @@ def compare_stacks(pairs: Sequence[tuple[Array, Array]]) -> tuple[ComparedMasks,
     Args:
         pairs: The masks of detections and truths of each image, which `can_compare`. Shapes (D, H, W) and (G, H, W).
     """
-    copies = start_copies(
-        [each for pair in pairs for each in start_counts(pair[0][None], pair[1][None])], is_joined=True
-    )
+    counts = [start_counts_of_image(*pair) for pair in pairs]
+    copies = start_copies([array for each in counts for array in each], is_joined=True)
     values = copies.wait()
     sides = zip(
         *(
-            compared_masks(values[first : first + 3], shape_of(stack)[1:])
-            for first, (stack, _) in zip(range(0, len(values), 3), pairs, strict=True)
+            compared_masks(values[first : first + 3], CountedShape.of_image(*pair))
+            for first, pair in zip(range(0, len(values), 3), pairs, strict=True)
         ),
         strict=True,
     )
     detections, truths = (ComparedMasks.joined(side) for side in sides)
     copies.release()
     return detections, truths
+
+
+class CountedShape(NamedTuple):
+    """The numbers of masks per image, and their size."""
+
+    num: int
+    num_truths: int
+    size: tuple[int, ...]
+    """Height and width."""
+
+    @classmethod
+    def of_image(cls, stack: Array, truth_stack: Array) -> "CountedShape":
+        """The shape of masks (D, H, W) and (G, H, W)."""
+        return cls(shape_of(stack)[0], shape_of(truth_stack)[0], shape_of(stack)[1:])
+
+
+def start_counts_of_image(stack: Array, truth_stack: Array, *, has_boxes: bool = False) -> tuple[Array, ...]:
+    """Count the overlaps of masks (D, H, W) and (G, H, W) as `start_counts` does; there may be more rows than masks."""
+    masks, truth_masks = (with_spare_rows(each)[None] for each in (stack, truth_stack))
+    return start_counts(masks, truth_masks, has_boxes=has_boxes)
 
 
 def start_counts(masks: Array, truth_masks: Array, *, has_boxes: bool = False) -> tuple[Array, ...]:
@@ -318,25 +338,26 @@ def _count_with_boxes(masks: Array, truth_masks: Array) -> tuple[Array, ...]:
     return *_count(masks, truth_masks), *map(find_outer_boxes, stacks)
 
 
-def compared_masks(counts: Sequence[NDArray[Any]], size: Sequence[int]) -> tuple[ComparedMasks, ComparedMasks]:
-    """The masks of both sides of some images, from their counts in host memory, of which nothing is copied.
+def compared_masks(counts: Sequence[NDArray[Any]], shape: CountedShape) -> tuple[ComparedMasks, ComparedMasks]:
+    """The masks of both sides of some images, from their counts in host memory, of which nothing need be copied.
 
     Args:
         counts: What `start_counts` counted.
-        size: Height and width.
+        shape: The numbers of masks, without spare rows, and their size.
     """
+    num, num_truths, size = shape
     area, truth_area, common, *boxes = counts
-    box, truth_box = boxes or (None, None)
-    num_truths = common.shape[2]
+    num_images = len(area)
 
-    def sizes(length: int) -> Ints:
-        return np.tile(np.array(size, np.int64), (length, 1))
+    def side(area: NDArray[Any], num: int, offset: Ints, common: Any, boxes: Sequence[NDArray[Any]]) -> ComparedMasks:
+        sizes = np.tile(np.array(size, np.int64), (num_images * num, 1))
+        box = boxes[0].reshape(num_images, -1, 4)[:, :num].reshape(-1, 4) if boxes else None
+        return ComparedMasks(area[:, :num].reshape(-1), sizes, offset, common, box)
 
-    rows = np.ascontiguousarray(common, np.int32).reshape(-1)
-    column = np.tile(np.arange(num_truths), len(truth_area))
+    rows = np.ascontiguousarray(common[:, :num, :num_truths], np.int32).reshape(-1)
     return (
-        ComparedMasks(area.reshape(-1), sizes(area.size), np.arange(area.size) * num_truths, rows, box),
-        ComparedMasks(truth_area.reshape(-1), sizes(truth_area.size), column, None, truth_box),
+        side(area, num, np.arange(num_images * num) * num_truths, rows, boxes[:1]),
+        side(truth_area, num_truths, np.tile(np.arange(num_truths), num_images), None, boxes[1:]),
     )
 
 

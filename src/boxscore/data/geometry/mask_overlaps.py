@@ -17,7 +17,7 @@ MOST_PIXELS_PER_TILE = 2**24
 
 _PIXELS_PER_TILE = 2**16
 _MOST_TILES = 16
-_BYTES_PER_TILE = 2**27
+_BYTES_PER_TILE = 2**28
 
 
 class Overlaps(NamedTuple):
@@ -69,15 +69,16 @@ def count_overlaps(masks: Array, truth_masks: Array, *, lines: int | None = None
 
 
 def count_overlaps_in_tiles(masks: Array, truth_masks: Array) -> Overlaps:
-    """Count overlaps as `count_overlaps` does, in tiles of at most 128 MB unless one line of pixels takes more.
+    """Count overlaps as `count_overlaps` does, in tiles of at most 256 MB unless one line of pixels takes more.
 
     Args:
         masks: The masks of the detections. Shape (N, D, H, W).
         truth_masks: The masks of the truths. Shape (N, G, H, W).
     """
-    num_images, num, _, width = masks.shape
-    bytes_per_line = 4 * num_images * (num + truth_masks.shape[1]) * width
-    return count_overlaps(masks, truth_masks, lines=max(1, _BYTES_PER_TILE // max(1, bytes_per_line)))
+    num_images, num, height, width = masks.shape
+    bytes_per_line = 4 * num_images * (num + truth_masks.shape[1]) * width  # in single precision
+    num_tiles = -(-height // max(1, _BYTES_PER_TILE // max(1, bytes_per_line)))
+    return count_overlaps(masks, truth_masks, lines=max(1, -(-height // max(1, num_tiles))))
 
 
 def can_count(height: int, width: int) -> bool:
@@ -86,7 +87,9 @@ def can_count(height: int, width: int) -> bool:
 
 
 def find_outer_boxes(masks: Array) -> Array:
-    """Find the smallest boxes around masks: left, top, right, bottom; 0 for a mask without pixels. Shape (D, 4).
+    """Find the smallest boxes around masks: left, top, right, bottom; 0 for a mask without pixels.
+
+    In int32. Shape (D, 4).
 
     Args:
         masks: Booleans or bytes. Shape (D, H, W).
@@ -100,7 +103,7 @@ def find_outer_boxes(masks: Array) -> Array:
         start_D = xp.min(xp.where(is_on_DP, index_P, xp.zeros_like(index_P) + is_on_DP.shape[1]), axis=1)
         starts.append(xp.where(end_D == 0, xp.zeros_like(start_D), start_D))
         ends.append(end_D)
-    return xp.stack([*starts, *ends], axis=-1)
+    return xp.astype(xp.stack([*starts, *ends], axis=-1), xp.int32)
 
 
 def _common_size(masks: Array, truth_masks: Array) -> tuple[int | None, int | None]:
