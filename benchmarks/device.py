@@ -23,6 +23,7 @@ from boxscore.arrays.counting import counting
 from boxscore.torchmetrics import MeanAveragePrecision as TorchMetric
 
 NUM_IMAGES, NUM_ROWS = 16, 100
+NUM_TRUE_MASKS = 20
 
 Sides = list[list[dict[str, torch.Tensor]]]
 
@@ -47,26 +48,45 @@ def count_updates(_: Path) -> list[Row]:
         ),
         'lists of dicts, `engine="parallel"`': (lambda: MeanAveragePrecision(engine="parallel"), _boxes, False),
     }
-    rows = []
-    for name, (make, sides, is_padded) in cases.items():
-        with counting() as counts:
-            given: Any = [
-                [{key: counts.place(value) for key, value in image.items()} for image in images] for images in sides()
-            ]
-            if is_padded:
-                given = [{key: torch.stack([each[key] for each in images]) for key in images[0]} for images in given]
-            metric = make()
-            counts.reset()
-            metric.update(*given)
-            numbers = {
-                "launches": counts.launches,
-                "copies_to_device": counts.copies_to_device,
-                "copies_to_host": counts.copies_to_host,
-                "kilobytes_to_host": counts.bytes_to_host / 1000,
-                "reads": counts.reads,
-            }
-        rows.append({"group": f"update of {NUM_IMAGES} images x {NUM_ROWS}", "tool": name, **numbers})
-    return rows
+    group = f"update of {NUM_IMAGES} images x {NUM_ROWS}"
+    return [{"group": group, "tool": name, **_counted(*case)} for name, case in cases.items()]
+
+
+def count_masks(_: Path) -> list[Row]:
+    """Launches, copies and reads of one update of 16 images with 100 masks against 20, of 640 x 480 pixels."""
+    cases: dict[str, tuple[Any, bool]] = {
+        "lists of dicts": (lambda: MeanAveragePrecision(iou_type="segm", warn=False), False),
+        "padded batches": (lambda: MeanAveragePrecision(iou_type="segm", warn=False), True),
+        "lists of dicts, examined for mistakes, as the first ten": (
+            lambda: MeanAveragePrecision(iou_type="segm"),
+            False,
+        ),
+        "lists of dicts, boundary IoU, which reads pixels": (lambda: MeanAveragePrecision(iou_type="boundary"), False),
+    }
+    group = f"update of {NUM_IMAGES} images x {NUM_ROWS} x {NUM_TRUE_MASKS} masks"
+    return [
+        {"group": group, "tool": name, **_counted(make, _masks, is_padded)} for name, (make, is_padded) in cases.items()
+    ]
+
+
+def _counted(make: Any, sides: Callable[[], Sides], is_padded: bool) -> Row:
+    """The counts of one update of a new metric."""
+    with counting() as counts:
+        given: Any = [
+            [{key: counts.place(value) for key, value in image.items()} for image in images] for images in sides()
+        ]
+        if is_padded:
+            given = [{key: torch.stack([each[key] for each in images]) for key in images[0]} for images in given]
+        metric = make()
+        counts.reset()
+        metric.update(*given)
+        return {
+            "launches": counts.launches,
+            "copies_to_device": counts.copies_to_device,
+            "copies_to_host": counts.copies_to_host,
+            "kilobytes_to_host": counts.bytes_to_host / 1000,
+            "reads": counts.reads,
+        }
 
 
 def time_padded(folder: Path) -> list[Row]:
@@ -108,6 +128,20 @@ def _boxes(row_size: int = 4) -> Sides:
     return sides
 
 
+def _masks() -> Sides:
+    """Rectangles."""
+    generator = torch.Generator().manual_seed(0)
+    sides: Sides = [[], []]
+    for _ in range(NUM_IMAGES):
+        for side, num in zip(sides, (NUM_ROWS, NUM_TRUE_MASKS), strict=True):
+            masks = torch.zeros(num, 480, 640, dtype=torch.bool)
+            for mask, (x, y) in zip(masks, torch.randint(0, 400, (num, 2), generator=generator).tolist(), strict=True):
+                mask[y : y + 80, x : x + 150] = True
+            side.append({"masks": masks, "labels": torch.randint(0, 5, (num,), generator=generator)})
+        sides[0][-1]["scores"] = torch.rand(NUM_ROWS, generator=generator)
+    return sides
+
+
 def _poses() -> Sides:
     generator = torch.Generator().manual_seed(0)
     sides: Sides = [[], []]
@@ -120,7 +154,11 @@ def _poses() -> Sides:
     return sides
 
 
-MEASURES: Mapping[str, Callable[[Path], list[Row]]] = {"counts": count_updates, "padded": time_padded}
+MEASURES: Mapping[str, Callable[[Path], list[Row]]] = {
+    "counts": count_updates,
+    "masks": count_masks,
+    "padded": time_padded,
+}
 """By the name under which `benchmarks.page` has the table."""
 
 

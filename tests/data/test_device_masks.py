@@ -163,6 +163,10 @@ def test_areas_boxes_and_sizes(eager: Backend) -> None:
         assert np.array_equal(one.outer_boxes(), other.outer_boxes())
         assert np.array_equal(one.sizes, other.sizes)
         assert len(one) == len(other)
+        assert one.rle() == other.rle()
+        assert np.array_equal(one.areas(SEGM, np.zeros(0)), other.areas(SEGM))  # now of the run lengths
+        assert np.array_equal(one.take([2, 1]).outer_boxes(), other.take([2, 1]).outer_boxes())
+        assert len(one.take([])) == 0
 
 
 def test_jax_compiles_few_numbers_of_masks() -> None:

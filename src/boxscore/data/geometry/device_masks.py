@@ -84,9 +84,10 @@ class DeviceMasks(Masks):
 
     def take(self, rows: Any) -> Self:
         """Select masks. `rows`: indices, or one flag per row."""
-        taken = type(self)(self.stacks, self.row[np.asarray(rows)])
+        index = _index_of(rows)
+        taken = type(self)(self.stacks, self.row[index])
         if "runs" in self._cached:
-            taken._cached["runs"] = super().take(rows).runs
+            taken._cached["runs"] = self.runs.take(np.ascontiguousarray(index))
         return taken
 
     @property
@@ -101,14 +102,18 @@ class DeviceMasks(Masks):
         stack = np.searchsorted(end, self.row, side="right")
         return _Places(stack, self.row - np.append(0, end)[stack])
 
-    def areas(self, protocol: Protocol, like: Array | None = None) -> Array:  # noqa: ARG002
+    def areas(self, protocol: Protocol, like: Array | None = None) -> Array:
         """Number of pixels of each mask, counted on the device. Shape (N,)."""
+        if "runs" in self._cached:
+            return super().areas(protocol, like)
         counted = _in_host_memory([jitted(_count_pixels, like=stack)(stack) for stack in self.stacks])
         area = convert(counted[self.row].astype(np.float64), like=np.zeros(0) if like is None else like)
         return namespace(area).astype(area, float_dtype(area))
 
     def outer_boxes(self) -> Array:
         """The smallest box around the pixels, found on the device: left, top, right, bottom. Shape (N, 4)."""
+        if "runs" in self._cached:
+            return super().outer_boxes()
         found = [jitted(find_outer_boxes, like=stack)(stack) for stack in self.stacks]
         return _in_host_memory(found).reshape(-1, 4)[self.row].astype(np.float64)
 
@@ -227,9 +232,9 @@ class ComparedMasks(Masks):
 
     def take(self, rows: Any) -> Self:
         """Select masks. `rows`: indices, or one flag per row."""
-        rows = np.asarray(rows)
-        box = None if self.box is None else self.box[rows]
-        return type(self)(self.area[rows], self._sizes[rows], self.offset[rows], self.common, box)
+        index = _index_of(rows)
+        box = None if self.box is None else self.box[index]
+        return type(self)(self.area[index], self._sizes[index], self.offset[index], self.common, box)
 
     def areas(self, protocol: Protocol, like: Array | None = None) -> Array:  # noqa: ARG002
         """Number of pixels of each mask. Shape (N,)."""
@@ -372,6 +377,12 @@ def _select(stack: Array, index: Ints) -> Array:
     if np.array_equal(index, np.arange(first, last + 1)):
         return stack[first : last + 1]
     return take_rows(stack, index)
+
+
+def _index_of(rows: Any) -> Ints:
+    """The indices of rows, which are indices or one flag per row."""
+    rows = np.asarray(rows)
+    return np.flatnonzero(rows) if rows.dtype == bool else rows.astype(np.int64)
 
 
 def _in_host_memory(arrays: Sequence[Array]) -> NDArray[Any]:
