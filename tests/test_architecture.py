@@ -45,7 +45,7 @@ LAYERS = [
 
 ENTRANCES = {
     *("coco", "lvis", "faster_coco_eval", "torchvision", "torchmetrics", "huggingface"),
-    *("ultralytics", "jax", "keras", "ray", "parallel", "sequential"),
+    *("ultralytics", "jax", "torch", "keras", "ray", "parallel", "sequential"),
 }
 """Modules that people import, which only name what others have: nothing else imports them."""
 

@@ -132,6 +132,7 @@ ADAPTERS = {
     "jax": "import boxscore.jax",
     "keras": "import boxscore.keras",
     "ray": "import boxscore.ray; boxscore.ray.connect()",
+    "torch": "import boxscore.torch",
     "torchmetrics": "import boxscore.torchmetrics",
     "ultralytics": "import boxscore.ultralytics",
 }

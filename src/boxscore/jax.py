@@ -6,15 +6,17 @@ with framework_imports("boxscore.jax", "jax"):
     from boxscore.training.jax import (
         State,
         compute,
-        empty,
+        init,
         merge,
+        numbers,
         update,
     )
 
 __all__ = [
     "State",
     "compute",
-    "empty",
+    "init",
     "merge",
+    "numbers",
     "update",
 ]

@@ -73,7 +73,7 @@ def map_of_jax(target: dict[str, Any]) -> float:
     """By a state of JAX."""
     import boxscore.jax as state
 
-    return state.compute(state.update(state.empty("coco", 10), padded(PRED), padded(target), [0]))["map"]
+    return state.compute(state.update(state.init(10), padded(PRED), padded(target), [0]))["map"]
 
 
 READERS = [map_of_lists, map_of_tensors, map_of_columns, map_of_padded, map_of_samples, map_of_torchmetrics, map_of_jax]

@@ -229,10 +229,23 @@ def _by_jax(protocol: Protocol) -> Numbers:
 
     jax.config.update("jax_enable_x64", True)
     scene = scene_of(protocol)
-    state = boxscore.jax.empty(protocol, 1000)
+    state = boxscore.jax.init(1000, protocol)
     update = jax.jit(boxscore.jax.update, compiler_options=QUICKLY)
     state = update(state, *scene.padded(), np.arange(NUM_IMAGES))
     return numbers_of(boxscore.jax.compute(state))
+
+
+def _by_torch(protocol: Protocol) -> Numbers:
+    import torch
+
+    import boxscore.torch
+
+    preds, targets = (
+        {key: torch.from_numpy(np.array(column)) for key, column in side.items()}
+        for side in scene_of(protocol).padded()
+    )
+    state = boxscore.torch.update(boxscore.torch.init(1000, protocol), preds, targets, torch.arange(NUM_IMAGES))
+    return numbers_of(boxscore.torch.compute(state))
 
 
 def _by_shard_of_columns(protocol: Protocol) -> Numbers:
@@ -392,6 +405,7 @@ ENTRANCES: Mapping[str, Callable[[Protocol], Numbers]] = {
     "parallel": _by_engine("parallel"),
     "sequential": _by_engine("sequential"),
     "jax": _by_jax,
+    "torch": _by_torch,
     "match_shard, columns": _by_shard_of_columns,
     "match_shard, tables": _by_shard_of_tables,
     "keras": _by_keras,
@@ -413,7 +427,7 @@ REFUSED: Mapping[str, set[str]] = {
     "keras": OF_IMAGES,
     "transformers": OF_IMAGES | {"federated"} | NOT_OF_MASKS,
     "evaluate": OF_IMAGES | {"federated"} | NOT_OF_MASKS,
-    "jax": STATIC | {"federated", "extra_numbers", "class_groups", "limits_per dataset"},
+    **dict.fromkeys(("jax", "torch"), STATIC | {"federated", "extra_numbers", "class_groups", "limits_per dataset"}),
     "match_batch": STATIC | {"federated"},
 }
 """The rules, as `rules_of` names them, that an entrance can't follow; those that are not here can follow all."""

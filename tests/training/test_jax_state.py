@@ -57,7 +57,7 @@ def batched(scene: Scene, size: int, *, areas: bool = True) -> list[tuple[dict[s
 
 def fresh(protocol: Any, capacity: int = 2000) -> Any:
     """A state for scenes."""
-    return metric.empty(protocol, capacity, box_format="xywh", class_names=NAMES)
+    return metric.init(capacity, protocol, box_format="xywh", class_names=NAMES)
 
 
 def assert_equal(result: boxscore.Result, expected: boxscore.Result) -> None:
@@ -141,7 +141,7 @@ def test_the_last_row_of_the_buffer_can_be_used() -> None:
     """And padding beyond it harms no earlier row: 8 detections in room for 8, with a batch of 6 rows at row 4."""
     discarded = np.array([[False, True, False], [False, False, True]])
     pred = PRED | {"discarded": discarded, "scores": np.array([[0.9, 0.1, 0.8], [0.7, 0.6, 0.1]])}
-    state = metric.empty("voc2012", 8)
+    state = metric.init(8, "voc2012")
     for first in (0, 2):
         state = update(state, pred, TARGET, np.array([first, first + 1]))
     result = metric.compute(state)
@@ -151,15 +151,15 @@ def test_the_last_row_of_the_buffer_can_be_used() -> None:
 
 def test_what_found_no_room_is_an_error_and_stays_one() -> None:
     """Also after a merge with a state that has room."""
-    state = metric.empty("voc2012", 10)
+    state = metric.init(10, "voc2012")
     for first in (0, 2):
         state = update(state, PRED, TARGET, np.array([first, first + 1]))
     with pytest.raises(InputError, match=r"`capacity` must be at least the number of rows; got 10, and 12 detections"):
         metric.compute(state)
     with pytest.raises(InputError, match="`capacity`"):
-        metric.compute(merge(metric.empty("voc2012", 10), state))
+        metric.compute(merge(metric.init(10, "voc2012"), state))
 
-    few = metric.empty("voc2012", 100, truth_capacity=3)
+    few = metric.init(100, "voc2012", truth_capacity=3)
     for first in (0, 2):
         few = update(few, PRED, TARGET, np.array([first, first + 1]))
     with pytest.raises(InputError, match=r"`truth_capacity` must be .*; got 3, and 4 truths came"):
@@ -169,7 +169,7 @@ def test_what_found_no_room_is_an_error_and_stays_one() -> None:
 def test_a_batch_larger_than_the_room_is_refused_at_once() -> None:
     """When the step is compiled, before it runs."""
     with pytest.raises(InputError, match=r"`capacity` must have room for a batch, 2 \* 3 with its padding; got 5"):
-        update(metric.empty("voc2012", 5), PRED, TARGET, np.array([0, 1]))
+        update(metric.init(5, "voc2012"), PRED, TARGET, np.array([0, 1]))
 
 
 def test_numbers_that_are_not_finite_are_reported_by_compute() -> None:
@@ -177,15 +177,15 @@ def test_numbers_that_are_not_finite_are_reported_by_compute() -> None:
     for key, value in (("scores", np.nan), ("boxes", np.inf)):
         spoilt = PRED | {key: PRED[key].copy()}
         spoilt[key][1, 2] = value
-        state = update(metric.empty("voc2012", 10, invalid="error"), spoilt, TARGET, np.array([0, 1]))
+        state = update(metric.init(10, "voc2012", invalid="error"), spoilt, TARGET, np.array([0, 1]))
         rule = r"must have finite numbers, no negative size, and sides up to 1e\+18"
         with pytest.raises(InputError, match=f"{rule}; got 1 row that had not"):
             metric.compute(state)
         padding = spoilt | {"labels": np.array([[1, 1, 1], [1, 1, -1]])}
-        assert metric.compute(update(metric.empty("voc2012", 10), padding, TARGET, np.array([0, 1])))["map"] == 1
+        assert metric.compute(update(metric.init(10, "voc2012"), padding, TARGET, np.array([0, 1])))["map"] == 1
     reversed_box = TARGET | {"boxes": -TARGET["boxes"]}
     with pytest.raises(InputError, match="got 2 rows"):
-        metric.compute(update(metric.empty("voc2012", 10), PRED, reversed_box, np.array([0, 1])))
+        metric.compute(update(metric.init(10, "voc2012"), PRED, reversed_box, np.array([0, 1])))
 
 
 @pytest.mark.parametrize("protocol", ["coco", "voc2012"])
@@ -203,11 +203,11 @@ def test_detections_that_can_not_be_are_dropped(protocol: str, step: Any) -> Non
     discarded = np.zeros((2, 9), bool)
     discarded[[0, 0, 1, 1], [1, 4, 0, 6]] = True
     states = [
-        step(metric.empty(protocol, 18), each, target, np.arange(2))
+        step(metric.init(18, protocol), each, target, np.arange(2))
         for each in (spoilt, pred | {"discarded": discarded})
     ]
     with pytest.warns(
-        UserWarning, match=r'^4 invalid detections dropped; empty\(invalid="error"\) makes them an error$'
+        UserWarning, match=r'^4 invalid detections dropped; init\(invalid="error"\) makes them an error$'
     ):
         result = metric.compute(states[0])
     expected = metric.compute(states[1])
@@ -216,11 +216,11 @@ def test_detections_that_can_not_be_are_dropped(protocol: str, step: Any) -> Non
     assert np.array_equal(result.curves.precision, expected.curves.precision, equal_nan=True)
     assert (result.num_invalid, expected.num_invalid) == (4, 0)
     assert "4 invalid detections dropped" in result.comparable.differences
-    later = step(metric.empty(protocol, 18), spoilt, target, np.arange(2, 4))
+    later = step(metric.init(18, protocol), spoilt, target, np.arange(2, 4))
     with pytest.warns(UserWarning, match="8 invalid detections dropped"):
         assert metric.compute(metric.merge(states[0], later)).num_invalid == 8
     with pytest.raises(InputError, match=r"^`invalid` must be one of error, drop; got 'no'$"):
-        metric.empty(protocol, 18, invalid="no")
+        metric.init(18, protocol, invalid="no")
 
 
 @pytest.mark.parametrize("box", [np.array([9, 9, 0, 0], np.uint8), np.array([0, 0, 1e30, 1e30], np.float32)])
@@ -228,19 +228,19 @@ def test_a_size_that_can_not_be_is_reported_in_any_dtype(box: Any) -> None:
     """Unsigned integers know no negative difference, and the area of a box that large is infinite in float32."""
     spoilt = TARGET | {"boxes": np.tile(box, (2, 1, 1))}
     with pytest.raises(InputError, match=r"sides up to 1e\+18; got 2 rows that had not"):
-        metric.compute(update(metric.empty("voc2012", 10), PRED, spoilt, np.array([0, 1])))
+        metric.compute(update(metric.init(10, "voc2012"), PRED, spoilt, np.array([0, 1])))
 
 
 @pytest.mark.parametrize("wrap", [list, tuple, np.array, jnp.array], ids=["list", "tuple", "numpy", "jax"])
 def test_image_ids_may_be_a_list(wrap: Any) -> None:
     """Jitted or not; in a jitted step each of its numbers is traced."""
     for step in (update, metric.update):
-        assert metric.compute(step(metric.empty("voc2012", 10), PRED, TARGET, wrap([7, 8])))["map"] == 1
+        assert metric.compute(step(metric.init(10, "voc2012"), PRED, TARGET, wrap([7, 8])))["map"] == 1
 
 
 def test_image_ids_may_be_names() -> None:
     """Outside of a jitted step, which takes numbers only; a name that comes twice is found."""
-    state = metric.update(metric.empty("voc2012", 20), PRED, TARGET, ["a.jpg", "b.jpg"])
+    state = metric.update(metric.init(20, "voc2012"), PRED, TARGET, ["a.jpg", "b.jpg"])
     assert metric.compute(state)["map"] == 1
     with pytest.raises(InputError, match="came more than once"):
         metric.compute(metric.update(state, PRED, TARGET, ["c.jpg", "a.jpg"]))
@@ -248,9 +248,9 @@ def test_image_ids_may_be_names() -> None:
 
 def test_an_image_that_comes_twice_is_an_error() -> None:
     """In one batch, in two, or in two states."""
-    once = update(metric.empty("voc2012", 20), PRED, TARGET, np.array([3, 4]))
+    once = update(metric.init(20, "voc2012"), PRED, TARGET, np.array([3, 4]))
     twice = update(once, PRED, TARGET, np.array([4, 5]))
-    same = update(metric.empty("voc2012", 20), PRED, TARGET, np.array([4, 4]))
+    same = update(metric.init(20, "voc2012"), PRED, TARGET, np.array([4, 4]))
     for state in (twice, same, merge(once, once)):
         with pytest.raises(InputError, match=r"image [34] came more than once"):
             metric.compute(state)
@@ -269,14 +269,14 @@ def test_an_image_that_comes_twice_is_an_error() -> None:
 def test_errors_name_the_argument_and_the_rule(change: dict[str, Any], message: str) -> None:
     """Shapes and types are known while tracing, so these come at once."""
     with pytest.raises(InputError, match=message):
-        update(metric.empty("voc2012", 20), PRED | change, TARGET, np.array([0, 1]))
+        update(metric.init(20, "voc2012"), PRED | change, TARGET, np.array([0, 1]))
 
 
 def test_other_errors_name_the_argument_and_the_rule() -> None:
     """Made with nonsense, updated with nonsense, merged with another kind, computed from nothing."""
-    state = metric.empty("voc2012", 20)
+    state = metric.init(20, "voc2012")
     with pytest.raises(InputError, match="`capacity` must be a number of rows, at least 1; got 0"):
-        metric.empty("coco", 0)
+        metric.init(0, "coco")
     with pytest.raises(InputError, match="must have as many images; got 2, 2 and shape"):
         update(state, PRED, TARGET, np.array([0, 1, 2]))
     with pytest.raises(InputError, match="`preds` must be a dict of padded arrays; got list"):
@@ -298,10 +298,10 @@ def test_other_errors_name_the_argument_and_the_rule() -> None:
     with pytest.raises(InputError, match=r"`other` must be a boxscore\.jax\.State; got NoneType"):
         metric.merge(state, None)
     with pytest.raises(InputError, match=r"must have the same `protocol`; got different ones \('voc2012' and 'coco'\)"):
-        merge(state, metric.empty("coco", 20))
+        merge(state, metric.init(20, "coco"))
     with pytest.raises(InputError, match=r"`state` must be a boxscore\.jax\.State; got NoneType"):
         metric.compute(None)
-    named = metric.empty("voc2012", 20, class_names=["background"])
+    named = metric.init(20, "voc2012", class_names=["background"])
     with pytest.raises(InputError, match="`labels` must be one of those in `class_names`"):
         metric.compute(update(named, PRED, TARGET, np.array([0, 1])))
 
@@ -316,12 +316,12 @@ box = np.concatenate([corner, corner + random.integers(4, 30, (4, 20, 2))], axis
 label, score = random.integers(0, 3, (4, 20)), random.integers(0, 50, (4, 20)) / 64
 near = box[:, :8] + random.integers(0, 3, (4, 8, 4)) * [0, 0, 1, 1]
 preds, targets = {"boxes": box, "labels": label, "scores": score}, {"boxes": near, "labels": label[:, :8]}
-result = metric.compute(metric.update(metric.empty("coco", 100), preds, targets, np.arange(4)))
+result = metric.compute(metric.update(metric.init(100, "coco"), preds, targets, np.arange(4)))
 found = boxscore.Detections.from_padded(boxes=box, labels=label, scores=score)
 expected = boxscore.evaluate(found, boxscore.Truths.from_padded(boxes=near, labels=label[:, :8]))
 assert np.array_equal(result.curves.precision, expected.curves.precision)
 try:
-    metric.update(metric.empty("coco", 100), preds, targets, np.arange(4) + 2**40)
+    metric.update(metric.init(100, "coco"), preds, targets, np.arange(4) + 2**40)
 except boxscore.InputError as error:
     print(json.dumps([result.iou_dtype, result["map"], expected["map"], str(error)]))
 """
@@ -332,14 +332,14 @@ except boxscore.InputError as error:
 
 
 def test_a_detection_takes_as_many_bytes_as_the_docstring_says() -> None:
-    """With x64, as these tests have it: five columns of 8, and a byte for each area range and threshold."""
-    for protocol, expected in (("coco", 80), ("voc2012", 41)):
-        rows = metric.empty(protocol, 10).detections.columns.values()
+    """With x64, as these tests have it: five columns of 8, and two words of 4 for each 32 cells."""
+    for protocol, expected in (("coco", 56), ("voc2012", 48)):
+        rows = metric.init(10, protocol).detections.columns.values()
         assert sum(column.nbytes for column in rows) == 10 * expected
 
 
 def test_a_state_shows_what_it_has_room_for() -> None:
     """Not its arrays."""
-    state = metric.empty("coco", 500, truth_capacity=80)
+    state = metric.init(500, "coco", truth_capacity=80)
     assert repr(state) == "State(coco, room for 500 detections and 80 truths)"
     assert all(hasattr(metric, name) for name in metric.__all__)

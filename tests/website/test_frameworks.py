@@ -1,5 +1,6 @@
 """The snippets in docs/frameworks run as they stand, on tiny data."""
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ LIGHTNING, SILENCE = blocks("docs/frameworks/lightning.md", "python")
 (ACCELERATE,) = blocks("docs/frameworks/accelerate.md", "python")
 (KERAS,) = blocks("docs/frameworks/keras.md", "python")
 (JAX,) = blocks("docs/frameworks/jax.md", "python")
+(COMPILED_PYTORCH,) = blocks("docs/frameworks/pytorch-compiled.md", "python")
 
 
 def boxes(num: int) -> tuple[Any, dict[str, Any]]:
@@ -206,6 +208,29 @@ def test_the_jax_loop_computes_map() -> None:
     ]
     names: dict[str, Any] = {"detect": detect, "params": jnp.asarray(30.0), "val_batches": val_batches}
     exec(JAX, names)
+    assert names["result"]["map"] == pytest.approx(1)
+    assert names["result"].per_class.num_false.tolist() == [[12] * 10]
+
+
+def test_the_compiled_pytorch_loop_computes_map(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same detector; one graph, without a C++ compiler."""
+    torch = pytest.importorskip("torch")
+    monkeypatch.setattr(torch, "compile", partial(torch.compile, backend="eager"))
+    box, targets = boxes(12)
+
+    def detect(image: Any) -> dict[str, Any]:
+        found = torch.stack([image, image + 30], dim=1)
+        label = torch.ones(found.shape[:2], dtype=torch.int64)
+        return {"boxes": found, "labels": label, "scores": torch.tensor([[0.9, 0.5]]).expand(label.shape)}
+
+    val_batches = []
+    for start in range(0, 12, 4):
+        part = slice(start, start + 4)
+        there = {key: torch.from_numpy(np.array(column)) for key, column in _part(targets, part).items()}
+        image = torch.from_numpy(np.array(box[part]))
+        val_batches.append({"image": image, "targets": there, "image_id": torch.arange(12)[part]})
+    names: dict[str, Any] = {"detect": detect, "device": "cpu", "val_batches": val_batches}
+    exec(COMPILED_PYTORCH, names)
     assert names["result"]["map"] == pytest.approx(1)
     assert names["result"].per_class.num_false.tolist() == [[12] * 10]
 

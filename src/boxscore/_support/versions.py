@@ -13,6 +13,7 @@ OLDEST: Mapping[str, Mapping[str, str]] = {
     "jax": {"jax": "0.4.35"},
     "keras": {"keras": "3.0"},
     "ray": {"ray": "2.60"},
+    "torch": {"torch": "2.4"},
     "torchmetrics": {"torchmetrics": "1.4"},
     "ultralytics": {"ultralytics": "8.4.190"},
 }

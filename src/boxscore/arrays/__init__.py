@@ -255,6 +255,22 @@ def descending_index(value: Array, ties: str) -> Array:
     return _library_of(value).descending_index(value, is_last_first=ties == "last")
 
 
+def zeros(shape: tuple[int, ...], *, like: Array, dtype: Any) -> Array:
+    """Zeros in the library and on the device of `like`."""
+    home = _library_of(like)
+    return home.namespace().zeros(shape, dtype=dtype, **home.placement(like))
+
+
+def slice_rows(array: Array, start: Array, size: int) -> Array:
+    """`size` rows, the first of which is told by an array of shape (); all must exist. Shape (size, ...)."""
+    return _library_of(array).slice_rows(array, start, size)
+
+
+def write_rows(array: Array, start: Array, rows: Array) -> Array:
+    """A copy of an array with other rows, which begin at `start`; all must exist. Shape of `array`."""
+    return _library_of(array).write_rows(array, start, rows)
+
+
 def segment_min(value_D: Array, segment_D: Array, num_segments: int, *, empty: int) -> Array:
     """The smallest value of each segment, or `empty`, which no value may exceed. Shape (num_segments,)."""
     return _library_of(value_D).segment_min(value_D, segment_D, num_segments, empty)

@@ -129,6 +129,17 @@ class NumPy:
             found.append(each)
         return tuple(xp.stack(each, axis=0) for each in zip(*found, strict=True))
 
+    def slice_rows(self, array: Array, start: Array, size: int) -> Array:
+        """Rows from a start that lives where the array does. Shape (size, ...)."""
+        xp = self.namespace()
+        return self.rows_at(array, start + xp.arange(size, dtype=start.dtype, **self.placement(array)))
+
+    def write_rows(self, array: Array, start: Array, rows: Array) -> Array:
+        """A copy of the array with other rows from a start that lives where the array does."""
+        written = np.array(array)
+        written[int(start) : int(start) + len(rows)] = rows
+        return written
+
     def size_of(self, array: Array, axis: int) -> Any:
         """The size of an axis."""
         return array.shape[axis]
@@ -278,8 +289,10 @@ class PyTorch(NumPy):
     def scan(self, step: Callable[..., Any], start: Array, rows: tuple[Array, ...]) -> Any:
         if not self.module.compiler.is_compiling():
             return super().scan(step, start, rows)
-        from torch._higher_order_ops import scan
-
+        try:
+            from torch._higher_order_ops import scan
+        except ImportError:  # an older PyTorch, which unrolls the loop
+            return super().scan(step, start, rows)
         return scan(lambda carried, row: step(carried, *row), start, rows)[1]
 
     def segment_min(self, value_D: Array, segment_D: Array, num_segments: int, empty: int) -> Array:
@@ -313,6 +326,10 @@ class PyTorch(NumPy):
 
         common_NSDG = torch.matmul(split(flag_NDHW), split(other_NGHW).transpose(-1, -2))
         return common_NSDG.sum(1, dtype=torch.int32)
+
+    def write_rows(self, array: Array, start: Array, rows: Array) -> Array:
+        index_P = start + self.module.arange(rows.shape[0], dtype=start.dtype, device=array.device)
+        return array.index_copy(0, index_P, rows)
 
 
 class Jax(NumPy):
@@ -363,6 +380,12 @@ class Jax(NumPy):
             return (state[0] != state[1]).any()
 
         return self.module.lax.while_loop(is_changing, lambda s: (s[1], step(s[1])), (start, step(start)))[1]
+
+    def slice_rows(self, array: Array, start: Array, size: int) -> Array:
+        return self.module.lax.dynamic_slice_in_dim(array, start, size)
+
+    def write_rows(self, array: Array, start: Array, rows: Array) -> Array:
+        return self.module.lax.dynamic_update_slice_in_dim(array, rows, start, axis=0)
 
     def scan(self, step: Callable[..., Any], start: Array, rows: tuple[Array, ...]) -> Any:
         return self.module.lax.scan(lambda carried, row: step(carried, *row), start, rows)[1]
@@ -497,6 +520,11 @@ class TensorFlow(NumPy):
     def cumulative_max(self, value: Array) -> Array:
         tf = self.module
         return tf.transpose(tf.scan(tf.maximum, tf.transpose(value)))  # the last axis is the first, and back
+
+    def write_rows(self, array: Array, start: Array, rows: Array) -> Array:
+        tf = self.module
+        index_P1 = (start + tf.range(tf.shape(rows, start.dtype)[0], dtype=start.dtype))[:, None]
+        return tf.tensor_scatter_nd_update(array, index_P1, rows)
 
     def size_of(self, array: Array, axis: int) -> Any:
         size = array.shape[axis]

@@ -18,6 +18,8 @@ float64 = tf.float64
 
 all = tf.reduce_all
 any = tf.reduce_any
+bitwise_left_shift = tf.bitwise.left_shift
+bitwise_right_shift = tf.bitwise.right_shift
 broadcast_to = tf.broadcast_to
 ceil = tf.math.ceil
 exp = tf.math.exp
@@ -36,6 +38,7 @@ reshape = tf.reshape
 sqrt = tf.math.sqrt
 stack = tf.stack
 where = tf.where
+zeros = tf.zeros
 zeros_like = tf.zeros_like
 
 
