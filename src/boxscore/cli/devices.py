@@ -458,7 +458,7 @@ def _jax_state(case: Case, place: Callable[[Any], Any], num_updates: int) -> Str
     jax = _module("jax")
     preds, targets = (_moved(_padded(side), place) for side in (case.preds, case.targets))
     num_images, num_rows = preds["labels"].shape
-    empty = state.empty(case.settings["protocol"], num_images * num_rows * num_updates)
+    empty = state.init(num_images * num_rows * num_updates, case.settings["protocol"])
     holder = [jax.device_put(empty, preds["labels"].device)]
     ids = [place(_image_ids(num_images, index)) for index in range(num_updates)]
     step = jax.jit(state.update, donate_argnums=0)
