@@ -47,9 +47,9 @@ from boxscore.data.geometry.box_formats import UPRIGHT_FORMATS, BoxFormat, check
 from boxscore.data.geometry.boxes import Boxes, padded_boxes, sizes
 from boxscore.engines.parallel.batch import DetectionBatch, Judged, TruthBatch, check_static, judge, which_count
 from boxscore.engines.parallel.loading import PaddedDetections, PaddedTruths
+from boxscore.engines.parallel.packed_flags import NUM_BITS, pack, unpack
 from boxscore.engines.parallel.static_finish import CountedTruths as StaticTruths
 from boxscore.engines.parallel.static_finish import VerdictRows, check_static_finish, static_numbers
-from boxscore.engines.parallel.words import NUM_BITS, pack, unpack
 from boxscore.pipeline import finish
 from boxscore.protocol.protocol import LARGEST_SIDE, POOLED, Protocol, ProtocolLike, as_protocol, difference_of
 from boxscore.result.result import Result
