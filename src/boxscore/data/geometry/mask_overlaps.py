@@ -76,7 +76,9 @@ def count_overlaps_in_tiles(masks: Array, truth_masks: Array) -> Overlaps:
         truth_masks: The masks of the truths. Shape (N, G, H, W).
     """
     num_images, num, height, width = masks.shape
-    bytes_per_line = 4 * num_images * (num + truth_masks.shape[1]) * width  # in single precision
+    num_truths = truth_masks.shape[1]
+    # Pixels in single precision; in half precision, at most one count per line and pair.
+    bytes_per_line = num_images * (4 * (num + num_truths) * width + 2 * num * num_truths)
     num_tiles = -(-height // max(1, _BYTES_PER_TILE // max(1, bytes_per_line)))
     return count_overlaps(masks, truth_masks, lines=max(1, -(-height // max(1, num_tiles))))
 
