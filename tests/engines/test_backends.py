@@ -102,7 +102,27 @@ def test_non_maximum_suppression(
     assert_same(backend, suppress, columns)
 
 
-@pytest.mark.parametrize("pairs", [2**21, 300])
+@pytest.mark.parametrize("pairs", [2**18, 300])
+def test_non_maximum_suppression_of_any_number_of_images_in_pytorch(batch: Any, pairs: int, monkeypatch: Any) -> None:
+    """A dynamic axis stays one: PyTorch raises an error for one that is specialized."""
+    import torch
+
+    monkeypatch.setattr(postprocessing, "PAIRS_PER_TILE", pairs)
+    found, _ = batch
+
+    def suppress(box: Any, score: Any) -> Any:
+        return parallel.discard_overlapping(box, score, 0.4, box_format="xywh")
+
+    torch.compiler.reset()
+    compiled = torch.compile(suppress, fullgraph=True, backend="aot_eager")
+    for num_images in (5, 3):
+        columns = [torch.from_numpy(column[:num_images].copy()) for column in (found.boxes, found.scores)]
+        for column in columns:
+            torch._dynamo.mark_dynamic(column, 0)
+        assert torch.equal(compiled(*columns), suppress(*columns))
+
+
+@pytest.mark.parametrize("pairs", [2**18, 300])
 def test_non_maximum_suppression_of_batches_of_any_size(batch: Any, pairs: int, monkeypatch: Any) -> None:
     """TensorFlow traces once for all numbers of images."""
     import tensorflow as tf

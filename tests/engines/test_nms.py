@@ -51,7 +51,7 @@ def test_nms_of_a_yolo_head_takes_less_memory_than_one_column_of_its_pairs() -> 
     discarded = parallel.discard_overlapping(box[None], score[None], 0.4)[0]
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert peak < 200e6
+    assert peak < 50e6
     assert discarded.tolist() == sequential.suppress(box.tolist(), score.tolist(), 0.4)
 
 

@@ -14,8 +14,8 @@ from boxscore.data.geometry.boxes import MeasuredBoxes, iou_of_measured, measure
 from boxscore.protocol.fields import check_choice
 from boxscore.protocol.protocol import Pixels, extent_of
 
-PAIRS_PER_TILE = 2**21
-"""Number of pairs of boxes that suppression compares at a time: 16 MB for each column of doubles."""
+PAIRS_PER_TILE = 2**18
+"""Number of pairs of boxes of an image that suppression compares at a time: 2 MB for each column of doubles."""
 LEAST_WINDOW = 64
 """The least number of boxes of an image that a step of suppression decides together."""
 ROUNDS_PER_STEP = 8
@@ -95,20 +95,19 @@ def discard_overlapping(
     order_ND = xp.argsort(rank_ND, axis=-1, stable=True)
 
     def sort(column_ND: Array) -> Array:
-        return xp.take_along_axis(column_ND, order_ND, axis=-1)
+        return along_rows(column_ND, order_ND)
 
     measured = measure(xp.astype(box, float_dtype(box)), box_format=box_format, pixels=pixels)
     rivals = _Rivals(
         MeasuredBoxes(*map(sort, measured)), None if label is None else sort(label), threshold, extent_of(pixels)
     )
     is_open_ND = xp.ones_like(rank_ND, dtype=xp.bool) if discarded is None else ~sort(discarded)
-    num_images, num_boxes = box.shape[:2]
-    if (num_images or 1) * num_boxes**2 <= PAIRS_PER_TILE:  # TensorFlow may not know `num_images` while it traces
+    if box.shape[1] ** 2 <= PAIRS_PER_TILE:
         is_kept_ND = _keep_among_all(rivals, is_open_ND)
     else:
         start_ND = xp.where(is_open_ND, xp.zeros_like(rank_ND), DISCARDED * xp.ones_like(rank_ND))
         is_kept_ND = fixed_point(partial(_decide, rivals), start_ND) == KEPT
-    return ~xp.take_along_axis(is_kept_ND, rank_ND, axis=-1)
+    return ~along_rows(is_kept_ND, rank_ND)
 
 
 class _Rivals(NamedTuple):
@@ -121,9 +120,8 @@ class _Rivals(NamedTuple):
 
     def at(self, place_NW: Array) -> "_Rivals":
         """The boxes at some places of the order."""
-        take = namespace(place_NW).take_along_axis
-        columns = MeasuredBoxes(*(take(column_ND, place_NW, axis=-1) for column_ND in self.columns))
-        label_NW = None if self.label_ND is None else take(self.label_ND, place_NW, axis=-1)
+        columns = MeasuredBoxes(*(along_rows(column_ND, place_NW) for column_ND in self.columns))
+        label_NW = None if self.label_ND is None else along_rows(self.label_ND, place_NW)
         return self._replace(columns=columns, label_ND=label_NW)
 
     def between(self, first: int, last: int) -> "_Rivals":
@@ -158,16 +156,15 @@ def _decide(rivals: _Rivals, state_ND: Array) -> Array:
     window, too; and the best of all is kept, so that every step decides boxes of every image that has undecided ones.
     """
     xp = namespace(state_ND)
-    num_images, num_boxes = state_ND.shape
-    num_images = num_images or 1
-    width = min(num_boxes, max(LEAST_WINDOW, PAIRS_PER_TILE // (num_images * num_boxes)))
-    tile = max(1, PAIRS_PER_TILE // (num_images * width))
+    num_boxes = state_ND.shape[1]
+    width = min(num_boxes, max(LEAST_WINDOW, PAIRS_PER_TILE // num_boxes))
+    tile = max(1, PAIRS_PER_TILE // width)
 
     place_ND = xp.zeros_like(state_ND) + arange(num_boxes, like=state_ND)
     place_NW = xp.argsort(xp.where(state_ND == UNDECIDED, place_ND, place_ND + num_boxes), axis=-1)[:, :width]
     window = rivals.at(place_NW)
     is_threat_NWW = window.overlaps(window) & (place_NW[:, :, None] < place_NW[:, None, :])
-    is_open_NW = xp.take_along_axis(state_ND, place_NW, axis=-1) == UNDECIDED
+    is_open_NW = along_rows(state_ND, place_NW) == UNDECIDED
     is_kept_NW = xp.zeros_like(is_open_NW)
     for _ in range(ROUNDS_PER_STEP):
         is_next_NW = is_open_NW & ~xp.any(is_threat_NWW & is_open_NW[:, :, None], axis=1)
