@@ -469,6 +469,21 @@ def _jax_state(case: Case, place: Callable[[Any], Any], num_updates: int) -> Str
     return Stream(update, lambda: state.compute(holder[0]))
 
 
+def _torch_state(case: Case, place: Callable[[Any], Any], num_updates: int) -> Stream:
+    import boxscore.training.torch as state
+
+    preds, targets = (_moved(_padded(side), place) for side in (case.preds, case.targets))
+    num_images, num_rows = preds["labels"].shape
+    capacity = num_images * num_rows * num_updates
+    holder = [state.init(capacity, case.settings["protocol"], device=preds["labels"].device)]
+    ids = [place(_image_ids(num_images, index)) for index in range(num_updates)]
+
+    def update() -> None:
+        holder[0] = state.update(holder[0], preds, targets, ids.pop(0))
+
+    return Stream(update, lambda: state.compute(holder[0]))
+
+
 def _image_ids(num_images: int, index: int) -> Any:
     import numpy as np
 
@@ -506,7 +521,16 @@ class State(NamedTuple):
     geometries: tuple[str, ...]
 
 
-STATES: Mapping[str, State] = {"jax": State("boxscore.jax", _jax_state, ("boxes",))}
+STATES: Mapping[str, State] = {
+    "torch": State("boxscore.torch", _torch_state, ("boxes",)),
+    "jax": State("boxscore.jax", _jax_state, ("boxes",)),
+}
+
+
+def _ways(framework: str, case: Case) -> dict[str, Way]:
+    """The ways of a framework to evaluate a geometry."""
+    state = STATES.get(framework)
+    return {**WAYS, **({state.name: state.way} if state and case.geometry in state.geometries else {})}
 
 
 # Measuring
@@ -514,10 +538,8 @@ STATES: Mapping[str, State] = {"jax": State("boxscore.jax", _jax_state, ("boxes"
 
 def _measure(device: Device, cases: Sequence[Case], num_updates: int) -> Iterator[Row]:
     """Yield the row of each way and geometry on a device."""
-    state = STATES.get(device.framework)
     for case in cases:
-        has_state = state is not None and case.geometry in state.geometries
-        for name, way in {**WAYS, **({state.name: state.way} if state and has_state else {})}.items():
+        for name, way in _ways(device.framework, case).items():
             gc.collect()
             place = (device.framework, device.name, case.geometry, name)
             yield _attempt(place, partial(_measured, device, case, way, num_updates))
@@ -589,7 +611,7 @@ def _timed(stream: Stream, device: Device, num_updates: int) -> Timed:
 def _count(cases: Sequence[Case]) -> Iterator[Row]:
     """Yield what an update of each way does on the counting device."""
     for case in cases:
-        for name, way in WAYS.items():
+        for name, way in _ways("torch", case).items():
             yield _attempt(("torch", "counting", case.geometry, name), partial(_counted, case, way))
 
 
