@@ -1,4 +1,4 @@
-"""The Keras callback; see `boxscore.training.keras`."""
+"""The Keras callback and metric; see `boxscore.training.keras` and `boxscore.training.keras_metric`."""
 
 from boxscore._support.versions import framework_imports
 
@@ -6,7 +6,9 @@ with framework_imports("boxscore.keras", "keras"):
     from boxscore.training.keras import (
         MeanAveragePrecisionCallback,
     )
+    from boxscore.training.keras_metric import MeanAveragePrecision
 
 __all__ = [
+    "MeanAveragePrecision",
     "MeanAveragePrecisionCallback",
 ]

@@ -13,7 +13,7 @@ from tests.support.page_setups import prepare_page
 
 LIGHTNING, SILENCE = blocks("docs/frameworks/lightning.md", "python")
 (ACCELERATE,) = blocks("docs/frameworks/accelerate.md", "python")
-(KERAS,) = blocks("docs/frameworks/keras.md", "python")
+KERAS, KERAS_METRIC = blocks("docs/frameworks/keras.md", "python")
 (JAX,) = blocks("docs/frameworks/jax.md", "python")
 (COMPILED_PYTORCH,) = blocks("docs/frameworks/pytorch-compiled.md", "python")
 
@@ -160,6 +160,21 @@ def test_the_keras_callback_reports_map() -> None:
     exec(KERAS.replace("epochs=2,", "epochs=2, verbose=0,"), names)
     assert names["history"]["val_map"] == pytest.approx([1, 1])
     assert names["history"]["val_map_75"] == pytest.approx([1, 1])
+
+
+def test_the_keras_metric_logs_map() -> None:
+    """A model that gives its input back, whose boxes have a class and a confidence."""
+    keras = pytest.importorskip("keras", reason="Keras is not installed")
+    box, targets = boxes(12)
+    rows = np.concatenate([box[:, None], np.ones((12, 1, 1)), np.full((12, 1, 1), 0.9)], axis=2)
+    truths = np.concatenate([targets["boxes"], targets["labels"][..., None]], axis=2)
+    names: dict[str, Any] = {
+        "detector": keras.Sequential([keras.Input((1, 6)), keras.layers.Identity()]),
+        "loss": lambda _, pred: keras.ops.sum(pred),
+        "val_dataset": _as_dataset(rows, truths),
+    }
+    exec(KERAS_METRIC.replace("50_000", "500"), names)
+    assert names["logs"]["map_50"] == pytest.approx(1)
 
 
 @pytest.mark.filterwarnings("ignore:`shuffle=True` was passed:UserWarning")  # Keras' own default

@@ -175,10 +175,11 @@ def init(options: Options, like: Array) -> State:
 def update(state: State, preds: PaddedDetections, targets: PaddedTruths, image_N: Array) -> State:
     """Match a padded batch of valid shapes and append the verdicts. All padding is discarded or ignored."""
     xp = namespace(preds.labels)
-    num_images = preds.labels.shape[0]
-    if targets.labels.shape[0] != num_images or tuple(image_N.shape) != (num_images,):
-        sizes_given = f"{num_images}, {targets.labels.shape[0]} and shape {tuple(image_N.shape)}"
+    num_given = preds.labels.shape[0]
+    if targets.labels.shape[0] != num_given or tuple(image_N.shape) != (num_given,):
+        sizes_given = f"{num_given}, {targets.labels.shape[0]} and shape {tuple(image_N.shape)}"
         raise InputError(f"`preds`, `targets` and `image_ids` must have as many images; got {sizes_given}")
+    num_images = size_of(preds.labels, 0)
     if state.protocol.class_agnostic:  # as in COCO: ties between classes are broken by label
         preds, targets = _by_label(preds), _by_label(targets)
 
@@ -275,9 +276,8 @@ def numbers(state: State) -> dict[str, Array]:
     return dict(static_numbers(rows, counted, protocol, classes, is_valid=is_valid).numbers)
 
 
-def compute(state: State, name_of_init: str) -> Result:
-    """Compute the result on the host, as `evaluate` does. `name_of_init`: for messages."""
-    protocol = state.protocol
+def check_is_valid(state: State) -> None:
+    """Raise `InputError` if rows did not fit, or were invalid and not dropped."""
     for rows, name, one in ((state.detections, "capacity", "detection"), (state.truths, "truth_capacity", "truth")):
         if (lost := int(rows.num_lost)) > 0:
             came = text.count(rows.capacity + lost, one)
@@ -285,6 +285,12 @@ def compute(state: State, name_of_init: str) -> Result:
     if (wrong := int(state.num_wrong)) > 0:
         rule = f"must have finite numbers, no negative size, and sides up to {LARGEST_SIDE:g}"
         raise InputError(f"boxes, scores and areas {rule}; got {text.count(wrong, 'row')} that had not")
+
+
+def compute(state: State, name_of_init: str) -> Result:
+    """Compute the result on the host, as `evaluate` does. `name_of_init`: for messages."""
+    protocol = state.protocol
+    check_is_valid(state)
     detections, truths = (_taken(rows) for rows in (state.detections, state.truths))
     _check_images_are_different(detections, truths)
     if (num_invalid := int(state.num_invalid)) > 0:
@@ -357,14 +363,15 @@ def _count(flag: Array, like: Array) -> Array:
 def _append(rows: Rows, batch: Mapping[str, Array], is_kept: Array, name: str) -> Rows:
     """Append the kept rows of a batch."""
     xp = namespace(is_kept)
-    num_rows = is_kept.shape[0] * is_kept.shape[1]
-    if num_rows > rows.capacity:
-        product = " * ".join(map(str, is_kept.shape))
+    shape = tuple(is_kept.shape)
+    if None not in shape and shape[0] * shape[1] > rows.capacity:
+        product = " * ".join(map(str, shape))
         raise InputError(f"`{name}` must have room for a batch, {product} with its padding; got {rows.capacity}")
     order_P = xp.argsort(xp.astype(xp.reshape(~is_kept, (-1,)), xp.int32), stable=True)  # kept rows first
+    order_P = order_P[: rows.capacity]  # TensorFlow's graphs may not know how many there are
     block = {}
     for key, column in batch.items():
-        flat = xp.reshape(column, (num_rows, *column.shape[2:]))
+        flat = xp.reshape(column, (-1, *column.shape[2:]))
         block[key] = rows_at(pack(flat) if key in ("true", "false") else flat, order_P)
     return _write(rows, block, _count(is_kept, rows.num))
 
