@@ -24,6 +24,7 @@ from boxscore.torchmetrics import MeanAveragePrecision as TorchMetric
 
 NUM_IMAGES, NUM_ROWS = 16, 100
 NUM_TRUE_MASKS = 20
+NUM_TRUTHS = 24
 
 Sides = list[list[dict[str, torch.Tensor]]]
 
@@ -112,6 +113,59 @@ def time_padded(folder: Path) -> list[Row]:
     ]
 
 
+def time_states(_: Path) -> list[Row]:
+    """Time, temporary memory and compilation of an `update` inside a compiled step, on the CPU."""
+    return [_jax_state(), _torch_state()]
+
+
+def _jax_state() -> Row:
+    import jax
+
+    import boxscore.jax
+
+    jax.config.update("jax_enable_x64", True)
+    state = boxscore.jax.init()
+    batch = [{key: jax.numpy.asarray(value.numpy()) for key, value in side.items()} for side in _padded_sides()]
+    image_ids = jax.numpy.arange(NUM_IMAGES)
+    start = time.perf_counter()
+    step = jax.jit(boxscore.jax.update, donate_argnums=0).lower(state, *batch, image_ids).compile()
+    compiled = time.perf_counter() - start
+    seconds = []
+    for _turn in range(50):
+        start = time.perf_counter()
+        state = jax.block_until_ready(step(state, *batch, image_ids))
+        seconds.append(time.perf_counter() - start)
+    megabytes = step.memory_analysis().temp_size_in_bytes / 1e6
+    return _of_state("`boxscore.jax`, `jax.jit`", seconds, megabytes, compiled)
+
+
+def _torch_state() -> Row:
+    import boxscore.torch
+
+    state, (preds, targets), image_ids = boxscore.torch.init(), _padded_sides(), torch.arange(NUM_IMAGES)
+    step = torch.compile(boxscore.torch.update, fullgraph=True)
+    seconds = []
+    with torch._inductor.config.patch(force_disable_caches=True):
+        for _turn in range(21):
+            start = time.perf_counter()
+            state = step(state, preds, targets, image_ids)
+            seconds.append(time.perf_counter() - start)
+    return _of_state("`boxscore.torch`, `torch.compile`", seconds[1:], None, seconds[0])
+
+
+def _of_state(tool: str, seconds: list[float], megabytes: float | None, compiled: float) -> Row:
+    row = {"seconds": statistics.median(seconds), "megabytes": megabytes, "compiled": compiled}
+    return {"group": f"update of {NUM_IMAGES} images x {NUM_ROWS} x {NUM_TRUTHS}", "tool": tool, **row}
+
+
+def _padded_sides() -> list[dict[str, torch.Tensor]]:
+    preds, targets = (
+        {key: torch.stack([image[key] for image in images]).double() for key in images[0]} for images in _boxes()
+    )
+    sides = [preds, {key: column[:, :NUM_TRUTHS] for key, column in targets.items()}]
+    return [{**side, "labels": side["labels"].long()} for side in sides]
+
+
 def _boxes(row_size: int = 4) -> Sides:
     generator = torch.Generator().manual_seed(0)
     sides: Sides = [[], []]
@@ -158,6 +212,7 @@ MEASURES: Mapping[str, Callable[[Path], list[Row]]] = {
     "counts": count_updates,
     "masks": count_masks,
     "padded": time_padded,
+    "states": time_states,
 }
 """By the name under which `benchmarks.page` has the table."""
 

@@ -128,6 +128,15 @@ DEVICE_TABLES: Mapping[str, tuple[str, Cells]] = {
         "All updates of the stream of the section above, in host memory, on one thread:",
         {"batches": _text("tool"), "CPU seconds": _seconds(num_digits=4), "ratio": _ratio},
     ),
+    "states": (
+        "One update of 16 images with 100 predictions and 24 targets each inside a compiled step, on the CPU:",
+        {
+            "step": _text("tool"),
+            "ms": lambda row: f"{row['seconds'] * 1e3:.1f}",
+            "temporary MB": lambda row: "" if row["megabytes"] is None else f"{row['megabytes']:.1f}",
+            "seconds to compile": lambda row: f"{row['compiled']:.1f}",
+        },
+    ),
 }
 """By the name of a measure in `benchmarks.device`: the sentence above its table, and the columns."""
 

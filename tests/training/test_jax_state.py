@@ -2,6 +2,7 @@
 
 import importlib
 import json
+import os
 import subprocess
 import sys
 from functools import partial
@@ -343,3 +344,55 @@ def test_a_state_shows_what_it_has_room_for() -> None:
     state = metric.init(500, "coco", truth_capacity=80)
     assert repr(state) == "State(coco, room for 500 detections and 80 truths)"
     assert all(hasattr(metric, name) for name in metric.__all__)
+
+
+def test_numbers_of_a_jitted_step_have_the_bits_of_compute() -> None:
+    """Update and numbers in one program."""
+    scene = random_scene(8)
+
+    def updated(state: Any, *batch: Any) -> Any:
+        state = metric.update(state, *batch)
+        return state, metric.numbers(state)
+
+    step = jax.jit(updated)
+    for protocol in ("coco", "voc2012"):
+        state = fresh(protocol)
+        for batch in batched(scene, 6):
+            state, found = step(state, *batch)
+        result = metric.compute(state)
+        assert {name: float(value) for name, value in found.items()} == pytest.approx(
+            {name: result[name] for name in found}, abs=0, nan_ok=True
+        )
+
+
+def test_several_devices_have_a_state_each() -> None:
+    """By `shard_map` over devices that XLA makes of one processor, and by `vmap`; merged, they are one."""
+    code = """
+import json, functools
+import jax, jax.numpy as jnp, numpy as np
+jax.config.update("jax_enable_x64", True)
+import boxscore, boxscore.jax as metric
+from jax.sharding import Mesh, PartitionSpec
+from tests.support.scenes import random_scene
+from tests.training.test_jax_state import NAMES, batched
+scene = random_scene(3, num_images=16)
+batches = jax.tree.map(lambda *leaves: jnp.stack(leaves), *batched(scene, 2))
+one = metric.init(200, box_format="xywh", class_names=NAMES)
+states = jax.tree.map(lambda leaf: jnp.stack([leaf] * 8), one)
+def on_each(state, preds, targets, ids):
+    first = jax.tree.map(lambda leaf: leaf[0], (state, preds, targets, ids))
+    return jax.tree.map(lambda leaf: leaf[None], metric.update(*first))
+each = PartitionSpec("device")
+shard = jax.shard_map(on_each, mesh=Mesh(jax.devices(), "device"), in_specs=each, out_specs=each)
+expected = dict(boxscore.evaluate(scene.detections, scene.truths))
+are_equal = []
+for step in (shard, jax.vmap(metric.update)):
+    done = jax.device_get(jax.jit(step)(states, *batches))
+    parts = [jax.tree.map(lambda leaf: jnp.asarray(leaf[i]), done) for i in range(8)]
+    result = metric.compute(functools.reduce(metric.merge, parts))
+    are_equal.append(all(np.array_equal(result[name], expected[name], equal_nan=True) for name in expected))
+print(json.dumps([len(jax.devices()), are_equal]))
+"""
+    env = os.environ | {"XLA_FLAGS": "--xla_force_host_platform_device_count=8", "JAX_PLATFORMS": "cpu"}
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, env=env)
+    assert json.loads(done.stdout) == [8, [True, True]]
