@@ -104,15 +104,6 @@ def test_an_exported_update_takes_any_number_of_images() -> None:
     assert_equal(state, scene, "voc2012")
 
 
-def test_inductor_compiles_an_update() -> None:
-    """PyTorch's own compiler; the loop over ranks is compiled once."""
-    torch.compiler.reset()
-    scene = random_scene(5, num_images=2, most_detections=6, most_truths=4)
-    (batch,) = batches(scene, 2)
-    state = torch.compile(metric.update, fullgraph=True)(fresh("coco", 50), *batch)
-    assert_equal(state, scene, "coco")
-
-
 @pytest.mark.parametrize("protocol", ["coco", "voc2007"])
 def test_nothing_is_copied_or_read_on_a_device(protocol: str) -> None:
     """State and batch on a device: an update needs nothing from the host, and tells it nothing."""

@@ -36,7 +36,7 @@ PAGES = [page for page in PAGES if WITH_EXAMPLES & {block.language for block in 
 RUN_ELSEWHERE = {
     **{
         f"docs/frameworks/{name}.md": "test_frameworks.py, block by block"
-        for name in ("accelerate", "huggingface", "jax", "keras", "lightning")
+        for name in ("accelerate", "huggingface", "jax", "keras", "lightning", "pytorch-compiled")
     },
     "docs/guides/logging.md": "test_loggers.py, which has clients without a server",
     "docs/frameworks/rf-detr.md": "test_coco_backends.py, with what its package needs",
