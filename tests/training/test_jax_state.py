@@ -13,7 +13,8 @@ import pytest
 
 import boxscore
 from boxscore import InputError, Protocol
-from tests.support.scenes import Scene, random_scene
+from tests.support.padded_batches import batched
+from tests.support.scenes import random_scene
 
 jax = pytest.importorskip("jax", reason="JAX is not installed")
 metric = importlib.import_module("boxscore.jax")
@@ -25,35 +26,6 @@ NAMES = [f"class {label}" for label in range(4)]
 @pytest.fixture(autouse=True, scope="module")
 def _double() -> Any:
     jax.config.update("jax_enable_x64", True)  # as the other tests of JAX have it
-
-
-def batched(scene: Scene, size: int, *, areas: bool = True) -> list[tuple[dict[str, Any], dict[str, Any], Any]]:
-    """The scene in padded batches of `size` images; the last may end in images that are all padding."""
-    images = range(-(-scene.num_images // size) * size)
-    rows, truth_rows = (
-        [np.flatnonzero(columns["image_ids"] == image) for image in images]
-        for columns in (scene.detection, scene.truth)
-    )
-
-    def padded(column: Any, rows: list[Any], fill: float) -> Any:
-        longest = max(row.size for row in rows) + 1
-        values = np.full((len(rows), longest, *column.shape[1:]), fill, column.dtype)
-        for image, row in enumerate(rows):
-            values[image, : row.size] = column[row]
-        return values.reshape(-1, size, *values.shape[1:])
-
-    found, truth = scene.detection, scene.truth
-    preds = {"boxes": padded(found["boxes"], rows, 0), "scores": padded(found["scores"], rows, 0)}
-    preds |= {"labels": padded(found["labels"], rows, -1)}
-    targets = {"boxes": padded(truth["boxes"], truth_rows, 0), "labels": padded(truth["labels"], truth_rows, -1)}
-    targets |= {"iscrowd": padded(truth["ignore"], truth_rows, 0)}
-    if areas:
-        targets |= {"area": padded(truth["area"], truth_rows, 0)}
-    ids = np.array(images).reshape(-1, size)
-    return [
-        ({key: value[i] for key, value in preds.items()}, {key: value[i] for key, value in targets.items()}, ids[i])
-        for i in range(len(ids))
-    ]
 
 
 def fresh(protocol: Any, capacity: int = 2000) -> Any:
@@ -373,11 +345,11 @@ import jax, jax.numpy as jnp, numpy as np
 jax.config.update("jax_enable_x64", True)
 import boxscore, boxscore.jax as metric
 from jax.sharding import Mesh, PartitionSpec
+from tests.support.padded_batches import batched
 from tests.support.scenes import random_scene
-from tests.training.test_jax_state import NAMES, batched
 scene = random_scene(3, num_images=16)
 batches = jax.tree.map(lambda *leaves: jnp.stack(leaves), *batched(scene, 2))
-one = metric.init(200, box_format="xywh", class_names=NAMES)
+one = metric.init(200, box_format="xywh")
 states = jax.tree.map(lambda leaf: jnp.stack([leaf] * 8), one)
 def on_each(state, preds, targets, ids):
     first = jax.tree.map(lambda leaf: leaf[0], (state, preds, targets, ids))
