@@ -296,11 +296,6 @@ def with_spare_rows(array: Array) -> Array:
     return _library_of(array).with_spare_rows(array)
 
 
-def size_along(array: Array, axis: int) -> Any:
-    """The length of an axis; a scalar of TensorFlow if its graph doesn't know it yet."""
-    return _library_of(array).size_along(array, axis)
-
-
 def count_flags(flag_NDHW: Array) -> Array:
     """The number of flags that are True in the last two axes, int32. Shape (N, D)."""
     return _library_of(flag_NDHW).count_flags(flag_NDHW)

@@ -141,7 +141,7 @@ class NumPy:
         return written
 
     def size_of(self, array: Array, axis: int) -> Any:
-        """The size of an axis."""
+        """The size of an axis; a scalar of the library if a graph doesn't know it yet."""
         return array.shape[axis]
 
     def descending_index(self, value_PG: Array, *, is_last_first: bool) -> Array:
@@ -175,10 +175,6 @@ class NumPy:
     def with_spare_rows(self, array: Array) -> Array:
         """The array, or one with rows of zeros besides if each number of rows would be compiled anew."""
         return array
-
-    def size_along(self, array: Array, axis: int) -> Any:
-        """The length of an axis; a scalar of the library if a graph doesn't know it yet."""
-        return array.shape[axis]
 
     def count_flags(self, flag_NDHW: Array) -> Array:
         """The number of flags that are True in the last two axes, int32. Shape (N, D)."""
@@ -543,10 +539,6 @@ class TensorFlow(NumPy):
     def segment_sum(self, value_D: Array, segment_D: Array, num_segments: int) -> Array:
         return self.module.math.unsorted_segment_sum(value_D, segment_D, num_segments)
 
-    def size_along(self, array: Array, axis: int) -> Any:
-        known = array.shape[axis]
-        return self.module.shape(array)[axis] if known is None else known
-
     def count_flags(self, flag_NDHW: Array) -> Array:
         tf = self.module
         return tf.reduce_sum(tf.cast(flag_NDHW, tf.int32), axis=[-2, -1])
@@ -568,7 +560,7 @@ class TensorFlow(NumPy):
         def add(index: Array, *total: Array) -> tuple[Array, ...]:
             return index + 1, *(before + more for before, more in zip(total, step(index), strict=True))
 
-        _, *total = tf.while_loop(lambda i, *_: i < num, add, (tf.constant(1), *step(0)), parallel_iterations=1)
+        _, *total = tf.while_loop(lambda i, *_: i < num, add, (tf.ones_like(num), *step(0)), parallel_iterations=1)
         return tuple(total)
 
 

@@ -9,7 +9,7 @@ Dimensions: N images, D detections, G truths, H x W pixels.
 from typing import Any, NamedTuple
 
 from boxscore._support.exceptions import InputError
-from boxscore.arrays import Array, arange, count_common, count_flags, namespace, size_along, sum_of_steps
+from boxscore.arrays import Array, arange, count_common, count_flags, namespace, size_of, sum_of_steps
 from boxscore.data.validation import is_kind
 
 MOST_PIXELS_PER_TILE = 2**24
@@ -58,7 +58,7 @@ def count_overlaps(masks: Array, truth_masks: Array, *, lines: int | None = None
         lines = 1  # in a graph of TensorFlow that doesn't know the size yet
     else:
         lines = _lines_per_tile(height, width) if lines is None else min(lines, _most_lines(width))
-    num_lines = size_along(masks, 2)
+    num_lines = size_of(masks, 2)
 
     def compare(index: Any) -> tuple[Array, ...]:
         tile = slice(index * lines, (index + 1) * lines)
