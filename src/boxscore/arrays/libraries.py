@@ -236,7 +236,7 @@ class PyTorch(NumPy):
         return host
 
     def is_in_host_memory(self, array: Array) -> bool:
-        return bool(array.device.type == "cpu")
+        return bool(array.is_cpu)
 
     def start_copy(self, array: Array) -> Callable[[], np.ndarray[Any, Any]]:
         if self.is_in_host_memory(array):
