@@ -249,3 +249,14 @@ print(t.keras.backend.backend())
     here = os.environ | {"KERAS_BACKEND": backend, "JAX_ENABLE_X64": "1"}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=here, cwd=ROOT, check=False)
     assert (done.stdout.strip(), done.returncode) == (backend, 0), done.stderr[-2000:]
+
+
+@pytest.mark.parametrize(
+    ("name", "iou_type"), [("coco", "segm"), ("coco", "boundary"), ("coco_keypoints", "keypoints")]
+)
+def test_the_metric_has_boxes_only(name: str, iou_type: str) -> None:
+    """Other similarities of states are refused by name."""
+    with pytest.raises(
+        InputError, match=f"has `iou_type` '{iou_type}', and padded batches in static shapes have 'bbox'"
+    ):
+        Metric(2, Protocol.named(name, iou_type=iou_type))

@@ -297,7 +297,7 @@ def _image_columns(index: int, image: Mapping[str, Any], used: Mapping[str, str]
             if size == (0,) and shape_of(column) == (0,):
                 given[key] = namespace(column).reshape(column, (0, *(each or 0 for each in row_shape)))
             elif shape_of(column)[:1] != size or not fits_row(shape_of(column)[1:], row_shape):
-                wanted = _shape_text((*size, *row_shape))
+                wanted = shape_text((*size, *row_shape))
                 raise InputError(f"`{key}` must have shape {wanted} for {size[0]} labels; got {shape_of(column)}")
         columns: dict[str, Array] = {used[key]: np.full(size, keys.defaults[key]) for key in missing}
         columns |= {used[key]: column for key, column in given.items()}
@@ -334,10 +334,10 @@ def fits_row(row_shape: Sequence[int], wanted: Sequence[int | None]) -> bool:
     return len(row_shape) == len(wanted) and all(size in (given, None) for given, size in pairs)
 
 
-def _shape_text(shape: Sequence[int | None]) -> str:
+def shape_text(shape: Sequence[int | None]) -> str:
     """A shape as text, with letters for arbitrary sizes.
 
-    >>> _shape_text((2, None, None)), _shape_text((3,))
+    >>> shape_text((2, None, None)), shape_text((3,))
     ('(2, K, 2 or 3)', '(3,)')
     """
     names = iter(("K", "2 or 3"))
@@ -408,7 +408,7 @@ class PaddedBatch(NamedTuple):
                 continue
             row_shape = row_shape_of(self.names[other], self.box_size)
             if shape_of(column)[:2] != shape or not fits_row(shape_of(column)[2:], row_shape):
-                wanted = _shape_text((*shape, *row_shape))
+                wanted = shape_text((*shape, *row_shape))
                 raise InputError(f"`{other}` must have shape {wanted}, to go with `{key}`; got {shape_of(column)}")
         if not is_kind(label, "integral"):
             raise InputError(f"`{key}` must hold integers; got {label.dtype}")

@@ -14,13 +14,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from boxscore._support.exceptions import InputError
-from boxscore.data.batch_keys import PADDED_DETECTION_KEYS, TRUTH_KEYS
 from boxscore.data.batches import PaddedBatch, in_argument
 from boxscore.data.dataset import ClassNames, Invalid
 from boxscore.data.geometry.box_formats import BoxFormat
 from boxscore.data.image_ids import read_image_ids
 from boxscore.engines.parallel.loading import PaddedDetections, PaddedTruths
-from boxscore.protocol.protocol import ProtocolLike
+from boxscore.protocol.protocol import IouType, ProtocolLike
 from boxscore.result.result import Result
 from boxscore.training import static_state
 from boxscore.training.static_state import ARRAYS, Options, Rows, State
@@ -35,6 +34,7 @@ def init(
     capacity: int = 100_000,
     protocol: ProtocolLike = "coco",
     *,
+    iou_type: IouType | None = None,
     truth_capacity: int | None = None,
     box_format: BoxFormat = "xyxy",
     class_names: ClassNames | None = None,
@@ -48,7 +48,8 @@ def init(
 
     Args:
         capacity: The largest number of detections of all updates.
-        protocol: The rules; they must compare boxes, and need only the verdicts of each batch.
+        protocol: The rules; they must need only the verdicts of each batch.
+        iou_type: "bbox" or "segm"; by default the protocol's. One name, as a state has one similarity.
         truth_capacity: The largest number of truths; by default `capacity`.
         box_format: "xyxy", "xywh" or "cxcywh".
         class_names: The names of classes, as in `Truths`.
@@ -58,12 +59,12 @@ def init(
             `comparable`. With "error" `compute` raises `InputError`, as it always does for truths.
 
     Raises:
-        InputError: If the protocol compares other shapes (`iou_type`), or has a rule that compiled steps can't follow.
+        InputError: If compiled steps can't compute the similarity (`iou_type`), or can't follow a rule of the protocol.
 
     >>> init(1000, "voc2012")
     State(voc2012, room for 1000 detections and 1000 truths)
     """
-    options = Options(capacity, protocol, truth_capacity, box_format, class_names, num_classes, invalid)
+    options = Options(capacity, protocol, truth_capacity, box_format, class_names, num_classes, invalid, iou_type)
     return static_state.init(options, jnp.zeros(()))
 
 
@@ -71,6 +72,9 @@ def update(state: State, preds: Any, targets: Any, image_ids: Any) -> State:
     """Match a padded batch and append the verdicts. Can be jitted, best with `donate_argnums=0`, and scanned.
 
     Rows with a label below 0 are padding.
+
+    For "segm" both sides have `masks` instead of `boxes`: booleans or bytes of one height and width, (N, D, H, W) and
+    (N, G, H, W). Areas of truths are numbers of pixels unless `area` is given.
 
     Args:
         state: The state so far.
@@ -90,7 +94,7 @@ def update(state: State, preds: Any, targets: Any, image_ids: Any) -> State:
     1.0
     """
     _check_state("state", state)
-    return static_state.update(state, _detections(preds), _truths(targets), _image_ids(image_ids))
+    return static_state.update(state, _detections(preds, state), _truths(targets, state), _image_ids(image_ids))
 
 
 def merge(state: State, other: State) -> State:
@@ -154,37 +158,29 @@ def _dtype(name: str) -> Any:
     return jax.dtypes.canonicalize_dtype(name)
 
 
-def _detections(preds: Any) -> PaddedDetections:
+def _detections(preds: Any, state: State) -> dict[str, jax.Array]:
     """Read the batch in `preds`, and mark all padding as discarded."""
     if isinstance(preds, PaddedDetections):
-        _check_is_absent("preds", "coverage", preds.coverage, "federated protocols, which need more than a batch has")
-        required = {name: getattr(preds, name) for name in ("boxes", "labels", "scores")}
-        batch = in_argument("preds", PaddedBatch.from_columns, required, {"discarded": preds.discarded})
-    else:
-        batch = PaddedBatch.from_dict("preds", preds, PADDED_DETECTION_KEYS._replace(others=()))
-    columns = {name: jnp.asarray(column) for name, column in in_argument("preds", batch.columns).items()}
+        preds = static_state.columns_of_detections(preds)
+    columns = _columns("preds", preds, state)
     is_padding_ND = columns["labels"] < 0
-    discarded_ND = columns.pop("discarded", is_padding_ND)
-    return PaddedDetections(**columns, discarded=discarded_ND | is_padding_ND)
+    columns["discarded"] = columns.get("discarded", is_padding_ND) | is_padding_ND
+    return columns
 
 
-def _truths(targets: Any) -> PaddedTruths:
+def _truths(targets: Any, state: State) -> dict[str, jax.Array]:
     """Read the batch in `targets`, and mark all padding as ignored. It has no ids: they come as `image_ids`."""
     if isinstance(targets, PaddedTruths):
-        _check_is_absent("targets", "kind", targets.kind, "`boxscore.parallel.match_batch`; `ignore` marks truths here")
-        required = {name: getattr(targets, name) for name in ("boxes", "labels", "ignore")}
-        batch = in_argument("targets", PaddedBatch.from_columns, required, {"area": targets.area})
-    else:
-        batch = PaddedBatch.from_dict("targets", targets, TRUTH_KEYS._replace(others=()))
-    columns = {name: jnp.asarray(column) for name, column in in_argument("targets", batch.columns).items()}
+        targets = static_state.columns_of_truths(targets)
+    columns = _columns("targets", targets, state)
     is_padding_NG = columns["labels"] < 0
-    ignore_NG = columns.pop("ignore", is_padding_NG)
-    return PaddedTruths(**columns, ignore=ignore_NG | is_padding_NG)
+    columns["ignore"] = columns.get("ignore", is_padding_NG) | is_padding_NG
+    return columns
 
 
-def _check_is_absent(argument: str, name: str, column: Any, home: str) -> None:
-    if column is not None:
-        raise InputError(f"`{argument}` must not have `{name}`, which is for {home}")
+def _columns(argument: str, batch: Any, state: State) -> dict[str, jax.Array]:
+    read = PaddedBatch.from_dict(argument, batch, static_state.layout_of(state, argument).keys)
+    return {name: jnp.asarray(column) for name, column in in_argument(argument, read.columns).items()}
 
 
 def _image_ids(image_ids: Any) -> jax.Array:

@@ -16,9 +16,9 @@ from boxscore._support.exceptions import InputError
 from boxscore.arrays import Array, float_dtype, int_dtype
 from boxscore.data.dataset import ClassNames
 from boxscore.data.geometry.box_formats import BoxFormat
-from boxscore.engines.parallel.loading import PaddedDetections, PaddedTruths
+from boxscore.engines.parallel.batch import check_static
 from boxscore.engines.parallel.static_finish import check_static_finish
-from boxscore.protocol.protocol import ProtocolLike
+from boxscore.protocol.protocol import ProtocolLike, as_protocol
 from boxscore.protocol.table import PROTOCOLS
 from boxscore.result.result import Result
 from boxscore.training import static_state
@@ -85,6 +85,7 @@ class MeanAveragePrecision(keras.metrics.Metric):
         if not isinstance(prefix, str):
             raise InputError(f"`prefix` must be text; got {prefix!r}")
         _check_one_replica()
+        check_static(as_protocol(protocol))  # for boxes only
         options = Options(capacity, protocol, truth_capacity, box_format, class_names, num_classes, "drop")
         empty = static_state.init(options, _like())
         check_static_finish(empty.protocol)
@@ -136,11 +137,11 @@ class MeanAveragePrecision(keras.metrics.Metric):
             discarded_ND = discarded_ND | (place_D >= ops.cast(found["num_detections"], whole)[:, None])
         if "ignore" in truth:
             ignore_NG = ignore_NG | ops.cast(truth["ignore"], "bool")
-        detections = PaddedDetections(
-            ops.cast(found["boxes"], real), label_ND, ops.cast(found["scores"], real), discarded_ND
-        )
-        area_NG = ops.cast(truth["area"], real) if "area" in truth else None
-        truths = PaddedTruths(ops.cast(truth["boxes"], real), truth_label_NG, ignore_NG, area_NG)
+        box_ND4, truth_box_NG4 = (ops.cast(each["boxes"], real) for each in (found, truth))
+        score_ND = ops.cast(found["scores"], real)
+        detections = {"boxes": box_ND4, "labels": label_ND, "scores": score_ND, "discarded": discarded_ND}
+        truths = {"boxes": truth_box_NG4, "labels": truth_label_NG, "ignore": ignore_NG}
+        truths |= {"area": ops.cast(truth["area"], real)} if "area" in truth else {}
         image_N = before.num_images + ops.arange(ops.shape(label_ND)[0], dtype=whole)
         self._assign(static_state.update(before, detections, truths, image_N))
 

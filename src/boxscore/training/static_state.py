@@ -42,16 +42,30 @@ from boxscore.arrays import (
     write_rows,
     zeros,
 )
+from boxscore.data.batch_keys import PADDED_DETECTION_KEYS, PADDED_TRUTH_KEYS, Keys
 from boxscore.data.dataset import ClassNames, Invalid, Truths, check_labels_are_named, checked_invalid, ignored_kinds
-from boxscore.data.geometry.box_formats import UPRIGHT_FORMATS, BoxFormat, check_box_format
-from boxscore.data.geometry.boxes import Boxes, padded_boxes, sizes
+from boxscore.data.geometry import RowShape
+from boxscore.data.geometry.box_formats import BoxFormat, check_box_format
+from boxscore.data.geometry.kinds import as_iou_types
+from boxscore.data.geometry.padded_shapes import PADDED_GEOMETRIES, PaddedGeometry
 from boxscore.engines.parallel.batch import DetectionBatch, Judged, TruthBatch, check_static, judge, which_count
 from boxscore.engines.parallel.loading import PaddedDetections, PaddedTruths
 from boxscore.engines.parallel.packed_flags import NUM_BITS, pack, unpack
 from boxscore.engines.parallel.static_finish import CountedTruths as StaticTruths
 from boxscore.engines.parallel.static_finish import VerdictRows, check_static_finish, static_numbers
 from boxscore.pipeline import finish
-from boxscore.protocol.protocol import LARGEST_SIDE, POOLED, Protocol, ProtocolLike, as_protocol, difference_of
+from boxscore.protocol.protocol import (
+    DIFFICULT,
+    POOLED,
+    REGULAR,
+    IouType,
+    KeypointRules,
+    Protocol,
+    ProtocolLike,
+    as_protocol,
+    difference_of,
+)
+from boxscore.protocol.table import for_iou_type
 from boxscore.result.result import Result
 from boxscore.result.tally import FALSE, TRUE, UNKNOWN_IMAGE, CountedTruths, RankedRows, Tally
 
@@ -113,19 +127,51 @@ class Options(NamedTuple):
     class_names: ClassNames | None
     num_classes: int | None
     invalid: Invalid
+    iou_type: IouType | None = None
+
+
+_NO_KEYS = {
+    side: keys._replace(others=()) for side, keys in (("preds", PADDED_DETECTION_KEYS), ("targets", PADDED_TRUTH_KEYS))
+}
+_KEYS = {
+    (side, iou_type): keys.of_shapes(iou_type, geometry.box_formats[0])
+    for iou_type, geometry in PADDED_GEOMETRIES.items()
+    for side, keys in _NO_KEYS.items()
+}
+"""The keys of batches, made at import: compilers need not trace how."""
+
+
+class Layout(NamedTuple):
+    """The keys of one side of a batch, and the shapes of a row of its shapes."""
+
+    keys: Keys
+    row_shapes: Mapping[str, RowShape]
+
+
+def layout_of(state: State, side: str) -> Layout:
+    """The layout of `preds` or `targets`."""
+    geometry = geometry_of(state)
+    row_shapes = geometry.detection_keys if side == "preds" else geometry.truth_keys
+    return Layout(_KEYS[side, state.protocol.iou_type], row_shapes)
+
+
+def geometry_of(state: State) -> PaddedGeometry:
+    """The geometry that a state compares."""
+    return PADDED_GEOMETRIES[state.protocol.iou_type]
 
 
 def init(options: Options, like: Array) -> State:
     """Make a state without images. `like`: an array of the library and device of the state."""
-    capacity, protocol, truth_capacity, box_format, class_names, num_classes, invalid = options
-    check_box_format(box_format, UPRIGHT_FORMATS)
-    protocol = as_protocol(protocol)
-    check_static(protocol)
+    capacity, protocol, truth_capacity, box_format, class_names, num_classes, invalid, iou_type = options
+    protocol = as_protocol(protocol) if iou_type is None else for_iou_type(protocol, _one_iou_type(iou_type))
+    check_static(protocol, PADDED_GEOMETRIES)
+    check_box_format(box_format, PADDED_GEOMETRIES[protocol.iou_type].box_formats)
     rules = {
         "federated": protocol.federated,
         "extra_numbers": protocol.extra_numbers,
         "class_groups": protocol.class_groups,
         "limits_per": protocol.limits_per == "dataset",
+        "keypoints": protocol.keypoints != KeypointRules(),
     }
     if needed := [name for name, is_needed in rules.items() if is_needed]:
         rule = f"protocol {protocol.name} has a rule that needs more than the verdicts of each batch, `{needed[0]}`"
@@ -172,41 +218,52 @@ def init(options: Options, like: Array) -> State:
     )
 
 
-def update(state: State, preds: PaddedDetections, targets: PaddedTruths, image_N: Array) -> State:
-    """Match a padded batch of valid shapes and append the verdicts. All padding is discarded or ignored."""
-    xp = namespace(preds.labels)
-    num_given = preds.labels.shape[0]
-    if targets.labels.shape[0] != num_given or tuple(image_N.shape) != (num_given,):
-        sizes_given = f"{num_given}, {targets.labels.shape[0]} and shape {tuple(image_N.shape)}"
+def _one_iou_type(iou_type: object) -> str:
+    names = as_iou_types(iou_type)
+    if len(names) != 1:
+        raise InputError(f"`iou_type` must be one similarity, as a state has one; got {iou_type!r}")
+    return names[0]
+
+
+def update(state: State, preds: Mapping[str, Array], targets: Mapping[str, Array], image_N: Array) -> State:
+    """Match a padded batch and append the verdicts. All padding is discarded or ignored.
+
+    Args:
+        state: The state so far.
+        preds: The columns `labels`, `scores`, `discarded`, and the shapes by key.
+        targets: The columns `labels`, `ignore`, optionally `area`, and the shapes by key.
+        image_N: The ids of the images.
+    """
+    preds, targets = dict(preds), dict(targets)
+    geometry = geometry_of(state)
+    num_given = preds["labels"].shape[0]
+    if targets["labels"].shape[0] != num_given or tuple(image_N.shape) != (num_given,):
+        sizes_given = f"{num_given}, {targets['labels'].shape[0]} and shape {tuple(image_N.shape)}"
         raise InputError(f"`preds`, `targets` and `image_ids` must have as many images; got {sizes_given}")
-    num_images = size_of(preds.labels, 0)
+    num_images = size_of(preds["labels"], 0)
     if state.protocol.class_agnostic:  # as in COCO: ties between classes are broken by label
         preds, targets = _by_label(preds), _by_label(targets)
 
     # Invalid rows must not change the verdicts of others. Count them here; `compute` raises an error or warns.
-    is_bad_ND = (_is_bad(preds.boxes, state.box_format) | ~xp.isfinite(_real(preds.scores))) & ~preds.discarded
+    is_bad_ND, is_bad_NG = _find_invalid(preds, targets, state)
     is_dropped_ND = is_bad_ND if state.invalid == "drop" else is_bad_ND & False
-    preds = preds._replace(
-        boxes=xp.where(is_dropped_ND[..., None], xp.zeros_like(preds.boxes), preds.boxes),
-        scores=xp.where(is_dropped_ND, xp.zeros_like(preds.scores), preds.scores),
-        discarded=preds.discarded | is_dropped_ND,
-    )
-    is_truth_NG = targets.labels >= 0
-    is_bad_NG = _is_bad(targets.boxes, state.box_format) & is_truth_NG
-    if targets.area is not None:
-        is_bad_NG = is_bad_NG | (is_truth_NG & ~((targets.area >= 0) & xp.isfinite(_real(targets.area))))
+    if geometry.find_invalid is not None:
+        preds |= {key: _zeroed(preds[key], is_dropped_ND) for key in geometry.detection_keys if key in preds}
+    preds["scores"] = _zeroed(preds["scores"], is_dropped_ND)
+    preds["discarded"] = preds["discarded"] | is_dropped_ND
+    is_truth_NG = targets["labels"] >= 0
     judged, counts_NGA = _judge(preds, targets, state)
     is_kept_ND = ~judged.discarded
-    serial_N = state.num_images + arange(num_images, like=preds.labels)
+    serial_N = state.num_images + arange(num_images, like=preds["labels"])
     num_wrong = _count(is_bad_ND & ~is_dropped_ND, state.num_wrong) + _count(is_bad_NG, state.num_wrong)
     found = {
-        **_ids(image_N, serial_N, preds.labels),
-        "score": preds.scores,
+        **_ids(image_N, serial_N, preds["labels"]),
+        "score": preds["scores"],
         "rank": judged.rank,
         "true": judged.is_true,
         "false": judged.is_false,
     }
-    truths = {**_ids(image_N, serial_N, targets.labels), "counts": counts_NGA}
+    truths = {**_ids(image_N, serial_N, targets["labels"]), "counts": counts_NGA}
     return replace(
         state,
         detections=_append(state.detections, found, is_kept_ND, "capacity"),
@@ -217,20 +274,58 @@ def update(state: State, preds: PaddedDetections, targets: PaddedTruths, image_N
     )
 
 
-def _judge(preds: PaddedDetections, targets: PaddedTruths, state: State) -> tuple[Judged, Array]:
+def columns_of_detections(preds: PaddedDetections) -> dict[str, Array]:
+    """The columns of a padded batch as a dict. Raise `InputError` for coverage."""
+    if preds.coverage is not None:
+        rule = "`preds` must not have `coverage`, which is for federated protocols"
+        raise InputError(f"{rule}, which need more than a batch has")
+    return {name: column for name, column in preds._asdict().items() if column is not None}
+
+
+def columns_of_truths(targets: PaddedTruths) -> dict[str, Array]:
+    """The columns of a padded batch as a dict. Raise `InputError` for kinds."""
+    if targets.kind is not None:
+        rule = "`targets` must not have `kind`, which is for `boxscore.parallel.match_batch`"
+        raise InputError(f"{rule}; `ignore` marks truths here")
+    return {name: column for name, column in targets._asdict().items() if column is not None}
+
+
+def _find_invalid(preds: Mapping[str, Array], targets: Mapping[str, Array], state: State) -> tuple[Array, Array]:
+    """Whether each detection and each truth is invalid; padding is not. Shapes (N, D) and (N, G)."""
+    xp, find_invalid = namespace(preds["labels"]), geometry_of(state).find_invalid
+    is_bad_ND = ~xp.isfinite(_real(preds["scores"]))
+    is_bad_NG = xp.zeros_like(targets["labels"]) > 0
+    if "area" in targets:
+        is_bad_NG = ~((targets["area"] >= 0) & xp.isfinite(_real(targets["area"])))
+    if find_invalid is not None:
+        is_bad_ND = is_bad_ND | find_invalid(preds, state.box_format, is_truth=False)
+        is_bad_NG = is_bad_NG | find_invalid(targets, state.box_format, is_truth=True)
+    return is_bad_ND & ~preds["discarded"], is_bad_NG & (targets["labels"] >= 0)
+
+
+def _zeroed(column: Array, is_dropped_ND: Array) -> Array:
+    """The column with zeros in the dropped rows."""
+    xp = namespace(column)
+    index = (slice(None), slice(None), *(None for _ in column.shape[2:]))
+    return xp.where(is_dropped_ND[index], xp.zeros_like(column), column)
+
+
+def _judge(preds: Mapping[str, Array], targets: Mapping[str, Array], state: State) -> tuple[Judged, Array]:
     """Match the batch: its verdicts, and the area ranges in which each truth counts. The latter has shape (N, G, A)."""
-    protocol = state.protocol
-    columns = padded_boxes(preds.boxes, state.box_format, protocol)
-    truth_columns = padded_boxes(targets.boxes, state.box_format, protocol)
-    area_NG = truth_columns.area if targets.area is None else _real(targets.area)
-    kind_NG = ignored_kinds(targets.ignore, protocol)
+    protocol, geometry = state.protocol, geometry_of(state)
+    found, truths = geometry.measure(preds, targets, state.box_format, protocol)
+    kind_NG = ignored_kinds(targets["ignore"], protocol)
+    if truths.is_blank is not None:
+        xp = namespace(kind_NG)
+        is_blank_NG = truths.is_blank & (kind_NG == REGULAR)
+        kind_NG = xp.where(is_blank_NG, xp.zeros_like(kind_NG) + DIFFICULT, kind_NG)
     judged = judge(
-        DetectionBatch(columns, columns.area, preds.labels, preds.scores, preds.discarded),
-        TruthBatch(truth_columns, area_NG, targets.labels, kind_NG),
+        DetectionBatch(found.columns, found.area, preds["labels"], preds["scores"], preds["discarded"]),
+        TruthBatch(truths.columns, truths.area, targets["labels"], kind_NG),
         protocol,
-        Boxes.pairwise,
+        geometry.pairwise,
     )
-    return judged, which_count(area_NG, kind_NG, protocol)
+    return judged, which_count(truths.area, kind_NG, protocol)
 
 
 def merge(state: State, other: State) -> State:
@@ -283,8 +378,7 @@ def check_is_valid(state: State) -> None:
             came = text.count(rows.capacity + lost, one)
             raise InputError(f"`{name}` must be at least the number of rows; got {rows.capacity}, and {came} came")
     if (wrong := int(state.num_wrong)) > 0:
-        rule = f"must have finite numbers, no negative size, and sides up to {LARGEST_SIDE:g}"
-        raise InputError(f"boxes, scores and areas {rule}; got {text.count(wrong, 'row')} that had not")
+        raise InputError(f"{geometry_of(state).rule}; got {text.count(wrong, 'row')} that had not")
 
 
 def compute(state: State, name_of_init: str) -> Result:
@@ -327,26 +421,20 @@ def _real(column: Array) -> Array:
     return namespace(column).astype(column, float_dtype(column))
 
 
-def _by_label(batch: Any) -> Any:
+def _by_label(batch: Mapping[str, Array]) -> dict[str, Array]:
     """Sort the rows of each image by label; ties keep their order."""
-    xp = namespace(batch.labels)
-    order_ND = xp.argsort(batch.labels, axis=1, stable=True)
+    xp = namespace(batch["labels"])
+    order_ND = xp.argsort(batch["labels"], axis=1, stable=True)
+    num_images, num_rows = (size_of(order_ND, axis) for axis in (0, 1))
+    row_P = xp.reshape(order_ND + arange(num_images, like=order_ND)[:, None] * num_rows, (-1,))
 
     def sort(column: Array) -> Array:
         if len(column.shape) == 2:
             return along_rows(column, order_ND)
-        return xp.stack([along_rows(column[..., i], order_ND) for i in range(column.shape[-1])], axis=-1)
+        sorted_rows = rows_at(xp.reshape(column, (-1, *column.shape[2:])), row_P)
+        return xp.reshape(sorted_rows, (num_images, num_rows, *column.shape[2:]))
 
-    return type(batch)(*(None if column is None else sort(column) for column in batch))
-
-
-def _is_bad(box: Array, box_format: BoxFormat) -> Array:
-    """Whether a box has a number that is not finite, or a size that is negative or too large. Shape (N, D)."""
-    box = _real(box)  # differences of unsigned integers are never negative
-    xp = namespace(box)
-    width, height = sizes(box, box_format)
-    is_valid = (width >= 0) & (height >= 0) & (xp.maximum(width, height) <= LARGEST_SIDE)
-    return ~(xp.all(xp.isfinite(box), axis=-1) & is_valid)
+    return {name: sort(column) for name, column in batch.items()}
 
 
 def _ids(image_N: Array, serial_N: Array, label_ND: Array) -> dict[str, Array]:

@@ -13,14 +13,13 @@ import torch
 from torch.utils import _pytree
 
 from boxscore._support.exceptions import InputError
-from boxscore.data.batch_keys import PADDED_DETECTION_KEYS, TRUTH_KEYS, Keys
-from boxscore.data.batches import PaddedBatch, in_argument
+from boxscore.data.batches import PaddedBatch, fits_row, in_argument, shape_text
 from boxscore.data.dataset import ClassNames, Invalid
 from boxscore.data.geometry.box_formats import BoxFormat
 from boxscore.data.image_ids import read_image_ids
 from boxscore.data.validation import as_flags
 from boxscore.engines.parallel.loading import PaddedDetections, PaddedTruths
-from boxscore.protocol.protocol import ProtocolLike
+from boxscore.protocol.protocol import IouType, ProtocolLike
 from boxscore.result.result import Result
 from boxscore.training import static_state
 from boxscore.training.static_state import ARRAYS, Options, Rows, State
@@ -51,6 +50,7 @@ def init(
     capacity: int = 100_000,
     protocol: ProtocolLike = "coco",
     *,
+    iou_type: IouType | None = None,
     truth_capacity: int | None = None,
     box_format: BoxFormat = "xyxy",
     class_names: ClassNames | None = None,
@@ -65,7 +65,8 @@ def init(
 
     Args:
         capacity: The largest number of detections of all updates.
-        protocol: The rules; they must compare boxes, and need only the verdicts of each batch.
+        protocol: The rules; they must need only the verdicts of each batch.
+        iou_type: "bbox" or "segm"; by default the protocol's. One name, as a state has one similarity.
         truth_capacity: The largest number of truths; by default `capacity`.
         box_format: "xyxy", "xywh" or "cxcywh".
         class_names: The names of classes, as in `Truths`.
@@ -76,12 +77,12 @@ def init(
         device: The device of the state and of all batches; by default PyTorch's.
 
     Raises:
-        InputError: If the protocol compares other shapes (`iou_type`), or has a rule that compiled steps can't follow.
+        InputError: If compiled steps can't compute the similarity (`iou_type`), or can't follow a rule of the protocol.
 
     >>> init(1000, "voc2012")
     State(voc2012, room for 1000 detections and 1000 truths)
     """
-    options = Options(capacity, protocol, truth_capacity, box_format, class_names, num_classes, invalid)
+    options = Options(capacity, protocol, truth_capacity, box_format, class_names, num_classes, invalid, iou_type)
     return static_state.init(options, torch.zeros((), device=device))
 
 
@@ -89,6 +90,9 @@ def update(state: State, preds: Any, targets: Any, image_ids: Any) -> State:
     """Match a padded batch and append the verdicts. Can be compiled with `fullgraph=True`, and exported.
 
     Rows with a label below 0 are padding.
+
+    For "segm" both sides have `masks` instead of `boxes`: booleans or bytes of one height and width, (N, D, H, W) and
+    (N, G, H, W). Areas of truths are numbers of pixels unless `area` is given.
 
     Args:
         state: The state so far. It is not changed.
@@ -110,7 +114,9 @@ def update(state: State, preds: Any, targets: Any, image_ids: Any) -> State:
     """
     _check_state("state", state)
     with torch.no_grad():
-        return static_state.update(state, _detections(preds), _truths(targets), _image_ids(image_ids, state))
+        return static_state.update(
+            state, _detections(preds, state), _truths(targets, state), _image_ids(image_ids, state)
+        )
 
 
 def merge(state: State, other: State) -> State:
@@ -168,34 +174,29 @@ def _check_state(name: str, state: Any) -> None:
         raise InputError(f"`{name}` must be a boxscore.torch.State; got {type(state).__name__}")
 
 
-def _detections(preds: Any) -> PaddedDetections:
+def _detections(preds: Any, state: State) -> dict[str, torch.Tensor]:
     """Read the batch in `preds`, and mark all padding as discarded."""
     if isinstance(preds, PaddedDetections):
-        if preds.coverage is not None:
-            rule = "`preds` must not have `coverage`, which is for federated protocols"
-            raise InputError(f"{rule}, which need more than a batch has")
-        preds = {name: column for name, column in preds._asdict().items() if column is not None}
-    columns = _columns("preds", preds, PADDED_DETECTION_KEYS._replace(others=()))
+        preds = static_state.columns_of_detections(preds)
+    columns = _columns("preds", preds, state)
     is_padding_ND = columns["labels"] < 0
-    discarded_ND = columns.pop("discarded", is_padding_ND)
-    return PaddedDetections(**columns, discarded=discarded_ND | is_padding_ND)
+    columns["discarded"] = columns.get("discarded", is_padding_ND) | is_padding_ND
+    return columns
 
 
-def _truths(targets: Any) -> PaddedTruths:
+def _truths(targets: Any, state: State) -> dict[str, torch.Tensor]:
     """Read the batch in `targets`, and mark all padding as ignored. It has no ids: they come as `image_ids`."""
     if isinstance(targets, PaddedTruths):
-        if targets.kind is not None:
-            rule = "`targets` must not have `kind`, which is for `boxscore.parallel.match_batch`"
-            raise InputError(f"{rule}; `ignore` marks truths here")
-        targets = {name: column for name, column in targets._asdict().items() if column is not None}
-    columns = _columns("targets", targets, TRUTH_KEYS._replace(others=()))
+        targets = static_state.columns_of_truths(targets)
+    columns = _columns("targets", targets, state)
     is_padding_NG = columns["labels"] < 0
-    ignore_NG = columns.pop("ignore", is_padding_NG)
-    return PaddedTruths(**columns, ignore=ignore_NG | is_padding_NG)
+    columns["ignore"] = columns.get("ignore", is_padding_NG) | is_padding_NG
+    return columns
 
 
-def _columns(argument: str, batch: Any, keys: Keys) -> dict[str, torch.Tensor]:
+def _columns(argument: str, batch: Any, state: State) -> dict[str, torch.Tensor]:
     """The columns of a padded batch. Tensors that a compiler traces have no memory that could be validated."""
+    keys, row_shapes = static_state.layout_of(state, argument)
     if not torch.compiler.is_compiling():
         read = PaddedBatch.from_dict(argument, batch, keys)
         return dict(in_argument(argument, read.columns))
@@ -209,8 +210,11 @@ def _columns(argument: str, batch: Any, keys: Keys) -> dict[str, torch.Tensor]:
     for key, value in batch.items():
         if key not in keys.required and key not in keys.optional:
             raise InputError(f"`{argument}` must have no keys but {', '.join(keys.all)}; got {key!r}")
-        wanted = (*shape, 4) if key == "boxes" else shape
-        if tuple(value.shape) != wanted:
+        row_shape = row_shapes.get(key, ())
+        if key == "masks" and len(value.shape) == 5 and value.shape[2] == 1:  # as in Mask R-CNN
+            value = value[:, :, 0]
+        if tuple(value.shape[:2]) != shape or not fits_row(value.shape[2:], row_shape):
+            wanted = f"({shape[0]}, {shape[1]}, H, W)" if key == "masks" else shape_text((*shape, *row_shape))
             rule = f"`{argument}`: `{key}` must have shape {wanted}, to go with `labels`"
             raise InputError(f"{rule}; got {tuple(value.shape)}")
         name = keys.required.get(key) or keys.optional[key]

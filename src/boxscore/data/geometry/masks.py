@@ -448,6 +448,15 @@ def iou_of_pixels(pixels_NDP: Array, truth_NGP: Array, *, is_crowd_NG: Array | N
     shared_NDG = xp.astype(xp.matmul(pixels_NDP[..., :num], xp.matrix_transpose(truth_NGP[..., :num])), real)
     area_ND1 = xp.astype(xp.sum(pixels_NDP, axis=-1), real)[:, :, None]
     truth_area_N1G = xp.astype(xp.sum(truth_NGP, axis=-1), real)[:, None, :]
+    return iou_of_counts(shared_NDG, area_ND1[:, :, 0], truth_area_N1G[:, 0], is_crowd_NG=is_crowd_NG)
+
+
+def iou_of_counts(
+    shared_NDG: Array, area_ND: Array, truth_area_NG: Array, *, is_crowd_NG: Array | None = None
+) -> Array:
+    """IoU from numbers of pixels in floats; with a crowd, relative to the detection's area; 0 for empty masks."""
+    xp = namespace(shared_NDG)
+    area_ND1, truth_area_N1G = area_ND[:, :, None], truth_area_NG[:, None, :]
     union_NDG = area_ND1 + truth_area_N1G - shared_NDG
     if is_crowd_NG is not None:
         union_NDG = xp.where(is_crowd_NG[:, None, :], area_ND1 + xp.zeros_like(union_NDG), union_NDG)
@@ -499,6 +508,11 @@ def without_channel(masks: Array) -> Array:
 def check_are_pixels(masks: Array) -> None:
     """Raise `InputError` unless masks are booleans or bytes."""
     check_is_dense("masks", masks)
+    check_pixel_dtype(masks)
+
+
+def check_pixel_dtype(masks: Array) -> None:
+    """Raise `InputError` unless the dtype of masks is boolean or uint8. A compiler may trace it."""
     if is_kind(masks, "bool") or masks.dtype == namespace(masks).uint8:
         return
     axes = "" if without_channel(masks) is masks else "[:, 0]"

@@ -3,6 +3,7 @@
 Dimensions: N images, D detections, G truths, A areas, T thresholds, X = A * T cells.
 """
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from boxscore._support.exceptions import InputError
@@ -129,15 +130,16 @@ def match_batch(
     )
 
 
-def check_static(protocol: Protocol) -> None:
-    """Raise `InputError` for a protocol of other shapes than boxes, or whose rules drop or change rows before matching.
+def check_static(protocol: Protocol, iou_types: Iterable[str] = Boxes.iou_types) -> None:
+    """Raise `InputError` for a protocol of other similarities, or whose rules drop or change rows before matching.
 
     Federated protocols are allowed: the batch has its coverage in `PaddedDetections.coverage`.
     """
-    if protocol.iou_type not in Boxes.iou_types:
+    if protocol.iou_type not in iou_types:
+        known = ", ".join(map(repr, iou_types))
         raise InputError(
             f"protocol {protocol.name} has `iou_type` {protocol.iou_type!r}, and padded batches in static shapes have"
-            " boxes (`iou_type` 'bbox'): use `boxscore.evaluate` or `boxscore.MeanAveragePrecision`"
+            f" {known}: use `boxscore.evaluate` or `boxscore.MeanAveragePrecision`"
         )
     if needed := [name for name in protocol.needs if name not in ("federated", "extra_numbers")]:
         raise InputError(
