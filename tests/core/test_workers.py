@@ -126,7 +126,7 @@ assert codes == dict.fromkeys(calls, [0] * 15), codes
 def test_a_process_ends_while_a_daemon_thread_computes() -> None:
     """It wants the interpreter back when the main thread has ended: it waits for the end, and nothing aborts."""
     command = [sys.executable, "-W", "ignore", "-c", _SCENE + _DAEMON]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert (done.returncode, done.stderr) == (0, "")
 
 
