@@ -10,6 +10,7 @@ import pytest
 import boxscore
 from boxscore import Detections, InputError, Protocol, Truths
 from boxscore.arrays.counting import counting
+from boxscore.data.geometry.masks import iou_of_counts
 
 torch = pytest.importorskip("torch")
 jax = pytest.importorskip("jax", reason="JAX is not installed")
@@ -51,8 +52,30 @@ def mask_scene(seed: int, *, num_images: int = 9) -> Batch:
     )
 
 
-SCENES = {"segm": mask_scene}
-CASES = [("coco", "segm"), ("voc2007", "segm"), ("voc2012", "segm")]
+def pose_scene(seed: int, *, num_images: int = 9) -> Batch:
+    """Poses near truths, some equal; truths without labelled points, crowds, ties of scores."""
+    random = np.random.default_rng(seed)
+    label, truth_label = random_rows(random, num_images, 8), random_rows(random, num_images, 5)
+    size = random.lognormal(4.2, 0.6, (*truth_label.shape, 1, 1))
+    point = random.uniform(0, 100, (*truth_label.shape, 1, 2)) + random.random((*truth_label.shape, 17, 2)) * size
+    visibility = random.integers(0, 3, (*truth_label.shape, 17)) * (random.random(truth_label.shape) < 0.8)[..., None]
+    pose = random.uniform(0, 200, (*label.shape, 17, 2))
+    for image, row in zip(*np.nonzero(random.random(label.shape) < 0.8), strict=True):
+        source = random.integers(truth_label.shape[1])
+        noise = random.normal(0, 1, (17, 2)) * size[image, source] * random.choice([0, 0.02, 0.08, 0.2])
+        pose[image, row] = point[image, source] + noise
+        if truth_label[image, source] >= 0 and label[image, row] >= 0:
+            label[image, row] = truth_label[image, source]
+    box = np.concatenate([point.min(axis=2), point.max(axis=2)], axis=-1)
+    preds = {"keypoints": pose, "labels": label, "scores": random.integers(0, 12, label.shape) / 12}
+    targets = {"keypoints": np.concatenate([point, visibility[..., None]], axis=-1), "labels": truth_label}
+    targets |= {"iscrowd": random.random(truth_label.shape) < 0.2}
+    targets |= [{}, {"boxes": box}, {"area": size[..., 0, 0] ** 2 * random.uniform(0.3, 0.7)}][seed % 3]
+    return preds, targets
+
+
+SCENES = {"segm": mask_scene, "keypoints": pose_scene}
+CASES = [("coco", "segm"), ("coco", "keypoints"), ("voc2007", "segm"), ("voc2012", "segm")]
 
 
 def of_library(scene: Batch, place: Any, size: int) -> list[tuple[Any, Any, Any]]:
@@ -81,6 +104,8 @@ def evaluated(scene: Batch, protocol: Protocol, **options: Any) -> Any:
 
 def rules(name: str, iou_type: str) -> Protocol:
     """The protocol for a similarity."""
+    if iou_type == "keypoints":
+        return Protocol.named("coco_keypoints")
     return (
         Protocol.named(name) if Protocol.named(name).iou_type == iou_type else Protocol.named(name, iou_type=iou_type)
     )
@@ -143,7 +168,7 @@ def test_a_jitted_step_of_jax_is_one_evaluation(name: str, iou_type: str) -> Non
             assert_equal(jax_metric, state, evaluated(scene, rules(name, iou_type)), has_numbers=False)
 
 
-@pytest.mark.parametrize(("name", "iou_type"), CASES[:1])
+@pytest.mark.parametrize(("name", "iou_type"), CASES[:2])
 def test_nothing_is_copied_or_read(name: str, iou_type: str) -> None:
     """State and batch on a device: an update needs nothing from the host, and tells it nothing."""
     scene = SCENES[iou_type](3)
@@ -229,12 +254,77 @@ def test_a_score_that_is_not_finite_drops_a_mask() -> None:
 @pytest.mark.parametrize("metric", [torch_metric, jax_metric])
 def test_other_similarities_are_refused_by_name(metric: Any) -> None:
     """A wrong number in silence would be worse."""
-    for iou_type in ("boundary", "probiou", "obb", "keypoints"):
+    for iou_type in ("boundary", "probiou", "obb"):
         with pytest.raises(InputError, match=f"has `iou_type` '{iou_type}'"):
             metric.init(20, "coco", iou_type=iou_type)
     with pytest.raises(InputError, match="`iou_type` must be one similarity, as a state has one"):
         metric.init(20, "coco", iou_type=("bbox", "segm"))
-    with pytest.raises(InputError, match="protocol lvis has a rule"):
-        metric.init(20, "lvis", iou_type="segm")
+    for name, iou_type in (("lvis", "segm"), ("crowdpose", "keypoints"), ("coco_wholebody", "keypoints")):
+        with pytest.raises(InputError, match=f"protocol {name} has a rule"):
+            metric.init(20, name, iou_type=iou_type)
     with pytest.raises(InputError, match="must have the same `protocol`"):
         metric.merge(metric.init(20), metric.init(20, iou_type="segm"))
+
+
+def pose_batch() -> tuple[Any, Any, Any]:
+    """One pose of one person, and its truth, with 17 labelled points."""
+    point = torch.arange(34.0).reshape(1, 1, 17, 2) ** 2
+    label = torch.ones((1, 1), dtype=torch.int64)
+    preds = {"keypoints": point, "labels": label, "scores": torch.tensor([[0.5]])}
+    return preds, {"keypoints": point, "labels": label}, torch.tensor([0])
+
+
+@pytest.mark.parametrize("is_traced", [False, True])
+def test_errors_of_keypoints_name_the_rule(is_traced: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Shapes are known while tracing."""
+    preds, targets, ids = pose_batch()
+    state = torch_metric.init(20, "coco_keypoints")
+    monkeypatch.setattr(torch.compiler, "is_compiling", lambda: is_traced)
+    with pytest.raises(InputError, match="`sigmas` must have one number for each of the 16 keypoints; got 17"):
+        torch_metric.update(state, preds | {"keypoints": preds["keypoints"][:, :, 1:]}, targets, ids)
+    with pytest.raises(InputError, match="`sigmas` must have one number for each of the 17 keypoints; got 0"):
+        torch_metric.update(torch_metric.init(20, "voc2012", iou_type="keypoints"), preds, targets, ids)
+    with pytest.raises(InputError, match=r"`keypoints` must have shape \(N, D, K, 3\) or \(N, D, K, 2\)"):
+        torch_metric.update(state, preds | {"keypoints": preds["keypoints"].repeat(1, 1, 1, 2)}, targets, ids)
+    with pytest.raises(InputError, match=r"`visibility` must have shape \(1, 1, 17\), one per keypoint"):
+        torch_metric.update(state, preds, targets | {"visibility": torch.ones(1, 1, 16)}, ids)
+    both = targets | {"keypoints": torch.ones(1, 1, 17, 3), "visibility": torch.ones(1, 1, 17)}
+    with pytest.raises(InputError, match="`keypoints` must have 2 numbers per point beside `visibility`"):
+        torch_metric.update(state, preds, both, ids)
+
+
+def test_invalid_keypoints_are_dropped_or_an_error() -> None:
+    """Detections with a NaN are dropped; truths must have finite points, visibilities of at least 0, and an area."""
+    preds, targets, ids = pose_batch()
+    spoilt = preds | {"keypoints": preds["keypoints"].clone()}
+    spoilt["keypoints"][0, 0, 3, 1] = np.nan
+    state = torch_metric.update(torch_metric.init(20, "coco_keypoints"), spoilt, targets, ids)
+    with pytest.warns(UserWarning, match="1 invalid detection dropped"):
+        assert torch_metric.compute(state)["map"] == 0
+    negative = torch.ones(1, 1, 17)
+    negative[0, 0, 5] = -1
+    invalid = (
+        {"keypoints": spoilt["keypoints"]},
+        {"visibility": negative},
+        {"area": torch.zeros(1, 1)},
+        {"boxes": torch.tensor([[[5.0, 5, 1, 1]]])},
+    )
+    for change in invalid:
+        state = torch_metric.update(torch_metric.init(20, "coco_keypoints"), preds, targets | change, ids)
+        with pytest.raises(InputError, match=r"^keypoints, visibilities, boxes, scores and areas .*; got 1 row"):
+            torch_metric.compute(state)
+    state = torch_metric.update(torch_metric.init(20, "coco_keypoints"), preds, targets, ids)
+    assert torch_metric.compute(state)["map"] == pytest.approx(1)
+
+
+def test_a_quotient_has_the_same_bits_in_a_jitted_step() -> None:
+    """XLA must not divide by a product with the reciprocal."""
+    random = np.random.default_rng(0)
+    area, truth_area = random.integers(1, 5000, (20, 30)) * 1.0, random.integers(1, 5000, (20, 25)) * 1.0
+    common = np.floor(random.random((20, 30, 25)) * np.minimum(area[:, :, None], truth_area[:, None]))
+    is_crowd = random.random((20, 25)) < 0.3
+    expected = iou_of_counts(common, area, truth_area, is_crowd_NG=is_crowd)
+    with jax.enable_x64(True):
+        columns = map(jax.numpy.asarray, (common, area, truth_area, is_crowd))
+        found = jax.jit(lambda *each: iou_of_counts(*each[:3], is_crowd_NG=each[3]))(*columns)
+    assert np.array_equal(np.asarray(found), expected)

@@ -49,7 +49,7 @@ def init(
     Args:
         capacity: The largest number of detections of all updates.
         protocol: The rules; they must need only the verdicts of each batch.
-        iou_type: "bbox" or "segm"; by default the protocol's. One name, as a state has one similarity.
+        iou_type: "bbox", "segm" or "keypoints"; by default the protocol's. A state has one similarity.
         truth_capacity: The largest number of truths; by default `capacity`.
         box_format: "xyxy", "xywh" or "cxcywh".
         class_names: The names of classes, as in `Truths`.
@@ -75,6 +75,10 @@ def update(state: State, preds: Any, targets: Any, image_ids: Any) -> State:
 
     For "segm" both sides have `masks` instead of `boxes`: booleans or bytes of one height and width, (N, D, H, W) and
     (N, G, H, W). Areas of truths are numbers of pixels unless `area` is given.
+
+    For "keypoints" both sides have `keypoints` instead of `boxes`: (N, D, K, 2) or (N, D, K, 3), and for truths
+    (N, G, K, 3) with visibilities, or (N, G, K, 2) and optionally `visibility` (N, G, K). Truths may have `area` or
+    `boxes` (N, G, 4), from which areas are derived as in `evaluate`; without labelled points they are ignored.
 
     Args:
         state: The state so far.

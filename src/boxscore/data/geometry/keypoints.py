@@ -15,14 +15,15 @@ import boxscore._compiled as _compiled
 from boxscore._support.exceptions import InputError
 from boxscore.arrays import (
     Array,
+    arange,
     as_widest_float,
     compact,
-    constant,
     convert,
     float_dtype,
     namespace,
     take_rows,
     to_numpy,
+    zeros,
 )
 from boxscore.data.geometry import Geometry, RowGatherer, RowShape, ShapeRows, Sketch, TableColumns, gatherer_of
 from boxscore.data.geometry.box_formats import BoxFormat, is_oriented
@@ -452,12 +453,9 @@ class Keypoints(Geometry):
 
         Shapes (N, D, S, 2), and for truths (N, G, S), (N, G), (N, G, 4).
         """
-        points = as_widest_float(self._part(self.point, protocol), like)
         if self.visibility is None:
-            return gatherer_of([points], like)
-        visibility = as_widest_float(self._part(self.visibility, protocol), like)
-        labelled = namespace(visibility).astype(visibility > 0, visibility.dtype)
-        return gatherer_of([points, labelled, self._scales(protocol, like), self._regions(like)], like)
+            return gatherer_of([as_widest_float(self._part(self.point, protocol), like)], like)
+        return gatherer_of(self.truth_columns(protocol, like), like)
 
     @staticmethod
     def pairwise(
@@ -478,11 +476,28 @@ class Keypoints(Geometry):
         has_labels_N1G11 = (num_NG1 > 0)[:, None, :, :, None]
         offset_NDGS2 = xp.where(has_labels_N1G11, point_ND1S2 - truth_NGS2[:, None], apart_NDGS2)
         squared_NDGS = offset_NDGS2[..., 0] * offset_NDGS2[..., 0] + offset_NDGS2[..., 1] * offset_NDGS2[..., 1]
-        variance_S = constant([*map(variance_of, protocol.sigmas)], like=scale_NG, dtype=scale_NG.dtype)
+        zero_1 = zeros((1,), like=scale_NG, dtype=scale_NG.dtype)
+        variance_S = xp.concat([zero_1 + variance_of(sigma) for sigma in protocol.sigmas], axis=0)
         scale_N1G1 = scale_NG[:, None, :, None] + EPSILON
-        closeness_NDGS = xp.exp(-(squared_NDGS / variance_S / scale_N1G1 / 2))
+        # XLA would replace division by a constant or a broadcast array by a product with the rounded reciprocal, and
+        # two divisions by one. Conditions that are always True prevent it.
+        is_real_NDGS = squared_NDGS >= 0
+        one_NDGS = xp.ones_like(squared_NDGS)
+        squared_NDGS = squared_NDGS / xp.where(is_real_NDGS, variance_S, one_NDGS)
+        squared_NDGS = xp.where(is_real_NDGS, squared_NDGS, one_NDGS)
+        squared_NDGS = squared_NDGS / xp.where(is_real_NDGS, scale_N1G1, one_NDGS)
+        closeness_NDGS = xp.exp(-(squared_NDGS / 2))
         counted_NGS = xp.where(num_NG1 > 0, labelled_NGS, xp.ones_like(labelled_NGS))
-        return _sum_as_numpy(closeness_NDGS, counted_NGS) / xp.sum(counted_NGS, axis=-1)[:, None, :]
+        total_NDG = _sum_as_numpy(closeness_NDGS, counted_NGS)
+        num_N1G = xp.sum(counted_NGS, axis=-1)[:, None, :]
+        return total_NDG / xp.where(total_NDG >= 0, num_N1G, xp.ones_like(total_NDG))
+
+    def truth_columns(self, protocol: Protocol, like: Array) -> tuple[Array, ...]:
+        """The columns of truths that `pairwise` compares. Shapes (N, S, 2), (N, S), (N,) and (N, 4)."""
+        points = as_widest_float(self._part(self.point, protocol), like)
+        visibility = as_widest_float(self._part(self.visibility, protocol), like)
+        labelled = namespace(visibility).astype(visibility > 0, visibility.dtype)
+        return points, labelled, self._scales(protocol, like), self._regions(like)
 
     def _range(self, protocol: Protocol) -> tuple[int, int]:
         """Start and end of the points that count. Arrays may also have only these points."""
@@ -536,8 +551,9 @@ class Keypoints(Geometry):
     def _regions(self, like: Array) -> Array:
         """Left, top, right, bottom of boxes enlarged three times; empty regions without boxes. Shape (N, 4)."""
         if self.box is None:
-            nowhere = np.broadcast_to([np.inf, np.inf, -np.inf, -np.inf], (len(self), 4))
-            return as_widest_float(nowhere, like)
+            corner = namespace(like).sum(as_widest_float(self.point, like), axis=1)
+            nowhere = namespace(like).full_like(corner, np.inf)
+            return namespace(like).concat([nowhere, -nowhere], axis=1)
         box = as_widest_float(self.box, like)
         near, side = box[:, :2], box[:, 2:]
         return namespace(box).concat([near - side, near + side * 2], axis=1)
@@ -643,7 +659,7 @@ def _bounds(point: Array, visibility: Array | None = None) -> Array:
     """Left, top, right, bottom of the labelled points, or of all points if none is labelled. Shape (N, 4)."""
     xp = namespace(point)
     if 0 in shape_of(point):
-        return constant(np.zeros((int(point.shape[0]), 4)), like=point, dtype=point.dtype)
+        return zeros((int(point.shape[0]), 4), like=point, dtype=point.dtype)
     low = high = point
     if visibility is not None:
         is_labelled = visibility > 0
@@ -666,7 +682,7 @@ def _sum_as_numpy(value_NDGS: Array, counted_NGS: Array) -> Array:
     depth = _most_halvings(num_values)
     slot_NGS = _slots(counted_NGS, depth)
     num_slots = (2 * NUM_LANES - 1) * 2**depth
-    index_J = constant(list(range(num_slots)), like=slot_NGS, dtype=slot_NGS.dtype)
+    index_J = xp.astype(arange(num_slots, like=slot_NGS), slot_NGS.dtype)
     total_NDGJ = xp.zeros_like(value_NDGS[..., :1]) + xp.zeros_like(index_J)
     for s in range(num_values):
         is_slot_NGJ = (slot_NGS[:, :, s, None] == index_J) & (counted_NGS[:, :, s, None] > 0)
@@ -699,8 +715,8 @@ def _slots(counted_NGS: Array, depth: int) -> Array:
     """The slot to which each value is added, if it counts. Shape (N, G, S)."""
     xp = namespace(counted_NGS)
     num_values = int(counted_NGS.shape[-1])
-    ones = [[float(before < after) for after in range(num_values)] for before in range(num_values)]
-    earlier = constant(ones, like=counted_NGS, dtype=counted_NGS.dtype)
+    index_S = arange(num_values, like=counted_NGS)
+    earlier = xp.astype(index_S[:, None] < index_S, counted_NGS.dtype)
     index = xp.matmul(counted_NGS, earlier)  # among the values that count
     num = xp.sum(counted_NGS, axis=-1)[:, :, None] + xp.zeros_like(index)
     part = xp.zeros_like(index)

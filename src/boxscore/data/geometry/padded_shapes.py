@@ -11,10 +11,12 @@ Dimensions: N images, D detections, G truths, R = N * D or N * G, K keypoints.
 from collections.abc import Callable, Mapping
 from typing import NamedTuple, TypeAlias
 
+from boxscore._support.exceptions import InputError
 from boxscore.arrays import Array, float_dtype, namespace
 from boxscore.data.geometry import PairwiseSimilarity, RowShape
 from boxscore.data.geometry.box_formats import UPRIGHT_FORMATS, BoxFormat
-from boxscore.data.geometry.boxes import Boxes, padded_boxes, sizes
+from boxscore.data.geometry.boxes import Boxes, padded_boxes, sizes, to_xywh
+from boxscore.data.geometry.keypoints import Keypoints
 from boxscore.data.geometry.mask_overlaps import count_overlaps
 from boxscore.data.geometry.masks import check_pixel_dtype, iou_of_counts
 from boxscore.protocol.protocol import LARGEST_SIDE, Protocol
@@ -93,6 +95,97 @@ def _pairwise_masks(
     return iou_of_counts(common_NDG, area_ND, truth_area_NG, is_crowd_NG=is_crowd)
 
 
+def _check_keypoints(shapes: Shapes, *, is_truth: bool) -> None:
+    """Raise `InputError` for shapes that don't fit."""
+    point, name = shapes["keypoints"], "visibility" if is_truth else "keypoints_scores"
+    if point.shape[3] not in (2, 3):
+        rule = "`keypoints` must have shape (N, D, K, 3) or (N, D, K, 2)"
+        raise InputError(f"{rule}; got {tuple(point.shape)}")
+    if name not in shapes:
+        return
+    if is_truth and point.shape[3] == 3:
+        raise InputError(f"`keypoints` must have 2 numbers per point beside `{name}`; got {tuple(point.shape)}")
+    if tuple(shapes[name].shape) != tuple(point.shape[:3]):
+        rule = f"`{name}` must have shape {tuple(point.shape[:3])}, one per keypoint"
+        raise InputError(f"{rule}; got {tuple(shapes[name].shape)}")
+
+
+def _flat(column: Array) -> Array:
+    """The rows of all images. Shape (R, ...)."""
+    return namespace(column).reshape(column, (-1, *column.shape[2:]))
+
+
+def _visibility(truths: Shapes) -> Array:
+    """Of points without one: 1. Shape (N, G, K)."""
+    point = truths["keypoints"]
+    if point.shape[3] == 3:
+        return _real(point[..., 2])
+    if "visibility" in truths:
+        return _real(truths["visibility"])
+    return namespace(point).ones_like(_real(point[..., 0]))
+
+
+def _truth_keypoints(truths: Shapes, box_format: BoxFormat) -> Keypoints:
+    """The truths of all images, whose padding may be invalid. R rows."""
+    box = None
+    if "boxes" in truths:
+        box = namespace(truths["boxes"]).stack(to_xywh(_flat(_real(truths["boxes"])), box_format), axis=-1)
+    return Keypoints(
+        point=_flat(_real(truths["keypoints"][..., :2])),
+        visibility=_flat(_visibility(truths)),
+        area=_flat(_real(truths["area"])) if "area" in truths else None,
+        box=box,
+    )
+
+
+def _measure_keypoints(
+    shapes: Shapes, truths: Shapes, box_format: BoxFormat, protocol: Protocol
+) -> tuple[PaddedSide, PaddedSide]:
+    point, truth_point = (each["keypoints"] for each in (shapes, truths))
+    xp, num = namespace(point), len(protocol.sigmas)
+    for each in (point, truth_point):
+        if each.shape[2] != num:
+            rule = f"`sigmas` must have one number for each of the {each.shape[2]} keypoints"
+            raise InputError(f"{rule}; got {num} (protocol {protocol.name})")
+    found = Keypoints(point=_flat(_real(point[..., :2])))
+    there = _truth_keypoints(truths, box_format)
+    columns = there.truth_columns(protocol, there.point)
+
+    def apart(column: Array, like: Array) -> Array:
+        return xp.reshape(column, (*like.shape[:2], *column.shape[1:]))
+
+    area, truth_area = (apart(each.areas(protocol), like) for each, like in ((found, point), (there, truth_point)))
+    return (
+        PaddedSide((apart(found.point, point),), area),
+        PaddedSide(
+            tuple(apart(column, truth_point) for column in columns),
+            truth_area,
+            ~xp.any(_visibility(truths) > 0, axis=2),
+        ),
+    )
+
+
+def _find_invalid_keypoints(shapes: Shapes, box_format: BoxFormat, *, is_truth: bool) -> Array:
+    """Whether a set of keypoints has a number that is not finite. Shape (N, D).
+
+    Of truths, also: a negative visibility, an invalid box, or labelled points and an area of 0.
+    """
+    _check_keypoints(shapes, is_truth=is_truth)
+    point = _real(shapes["keypoints"])
+    xp = namespace(point)
+    is_valid = xp.all(xp.all(xp.isfinite(point), axis=3), axis=2)
+    if not is_truth:
+        if point.shape[3] == 2 and "keypoints_scores" in shapes:
+            is_valid = is_valid & xp.all(xp.isfinite(_real(shapes["keypoints_scores"])), axis=2)
+        return ~is_valid
+    visibility = _visibility(shapes)
+    is_valid = is_valid & xp.all((visibility >= 0) & xp.isfinite(visibility), axis=2)
+    if "boxes" in shapes:
+        is_valid = is_valid & ~_find_invalid_boxes(shapes, box_format, is_truth=True)
+    scale = xp.reshape(_truth_keypoints(shapes, box_format).areas(_OKS), visibility.shape[:2])
+    return ~(is_valid & ((scale > 0) | ~xp.any(visibility > 0, axis=2)))
+
+
 def _given_area(truths: Shapes, area: Array) -> Array:
     """The areas of the truths: the given ones, or else these."""
     return _real(truths["area"]) if "area" in truths else area
@@ -102,6 +195,9 @@ def _real(column: Array) -> Array:
     """The column in the widest float of its device."""
     return namespace(column).astype(column, float_dtype(column))
 
+
+_OKS = Protocol.named("coco_keypoints")
+"""Rules by which areas of truths are derived, if they are not given; the same in all protocols of this table."""
 
 PADDED_GEOMETRIES: Mapping[str, PaddedGeometry] = {
     "bbox": PaddedGeometry(
@@ -118,6 +214,15 @@ PADDED_GEOMETRIES: Mapping[str, PaddedGeometry] = {
         "scores and areas must have finite numbers, and areas no negative ones",
         detection_keys={"masks": (None, None)},
         truth_keys={"masks": (None, None)},
+    ),
+    "keypoints": PaddedGeometry(
+        _measure_keypoints,
+        Keypoints.pairwise,
+        "keypoints, visibilities, boxes, scores and areas must have finite numbers and no negative size, and truths"
+        " with labelled points an area above 0",
+        _find_invalid_keypoints,
+        detection_keys={"keypoints": (None, None), "keypoints_scores": (None,)},
+        truth_keys={"keypoints": (None, None), "visibility": (None,), "boxes": (4,)},
     ),
 }
 """The similarities of compiled steps."""
