@@ -328,3 +328,22 @@ def test_a_quotient_has_the_same_bits_in_a_jitted_step() -> None:
         columns = map(jax.numpy.asarray, (common, area, truth_area, is_crowd))
         found = jax.jit(lambda *each: iou_of_counts(*each[:3], is_crowd_NG=each[3]))(*columns)
     assert np.array_equal(np.asarray(found), expected)
+
+
+@pytest.mark.parametrize(("name", "iou_type"), CASES[:2])
+def test_an_exported_update_takes_any_number_of_images(name: str, iou_type: str) -> None:
+    """No geometry makes the compiler assume one number of rows."""
+
+    class Step(torch.nn.Module):  # type: ignore[misc, name-defined]
+        def forward(self, state: Any, preds: Any, targets: Any, image_ids: Any) -> Any:
+            return torch_metric.update(state, preds, targets, image_ids)
+
+    every = of_library(SCENES[iou_type](4), torch.from_numpy, 4)
+    images, shapes = torch.export.Dim("images", min=1, max=32), torch.export.ShapesCollection()
+    for tensor in (*every[0][0].values(), *every[0][1].values(), every[0][2]):
+        shapes[tensor] = {0: images}
+    state = torch_metric.init(2000, name, iou_type=iou_type, class_names=NAMES)
+    program = torch.export.export(Step(), (state, *every[0]), dynamic_shapes=shapes).module()
+    for batch in every:
+        state = program(state, *batch)
+    assert_equal(torch_metric, state, evaluated(SCENES[iou_type](4), rules(name, iou_type)))

@@ -520,7 +520,7 @@ class Keypoints(Geometry):
 
     def _part(self, column: Array, protocol: Protocol) -> Array:
         """Select the points that count from a column. Shape (N, S, ...)."""
-        if len(self) == 0:
+        if self.point.shape[0] == 0:  # `len` would make a compiler assume one number of rows
             return convert(np.zeros((0, len(protocol.sigmas), *shape_of(column)[2:])), like=column)
         first, end = self._range(protocol)
         return column if (first, end) == (0, self.num_points) else column[:, first:end]
@@ -658,7 +658,7 @@ def _box_areas(box: Array) -> Array:
 def _bounds(point: Array, visibility: Array | None = None) -> Array:
     """Left, top, right, bottom of the labelled points, or of all points if none is labelled. Shape (N, 4)."""
     xp = namespace(point)
-    if 0 in shape_of(point):
+    if 0 in (point.shape[0], point.shape[1]):
         return zeros((int(point.shape[0]), 4), like=point, dtype=point.dtype)
     low = high = point
     if visibility is not None:
