@@ -10,7 +10,9 @@ import boxscore
 from boxscore import parallel
 from boxscore.arrays import library, to_numpy
 from boxscore.coco import mask as mask_functions
+from boxscore.data.geometry.boxes import Boxes, padded_boxes
 from boxscore.engines.parallel import postprocessing
+from boxscore.protocol.protocol import Protocol
 from tests.conftest import Backend, make_backend
 from tests.support.scenes import padded, random_scene
 
@@ -339,3 +341,21 @@ def test_two_frameworks_in_one_call_are_refused() -> None:
     truth = {name: jax.array(column) for name, column in scene.truth.items()}
     with pytest.raises(boxscore.InputError, match="arrays must come from one library; got jax and torch"):
         boxscore.evaluate(boxscore.Detections(**found, box_format="xywh"), boxscore.Truths(**truth, box_format="xywh"))
+
+
+@pytest.mark.parametrize("protocol", ["coco", "voc2012"])
+def test_compiled_similarities_of_boxes_skip_no_rounding(protocol: str) -> None:
+    """XLA would add a product to a sum without rounding it, if it could fuse the two."""
+    jax = pytest.importorskip("jax")
+    rules, rng = Protocol.named(protocol), np.random.default_rng(0)
+    near = rng.random((2, 200, 2)) * 300
+    box_ND4 = np.concatenate([near, near + rng.random((2, 200, 2)) * 300], axis=-1)
+    is_crowd_NG = rng.random((2, 50)) < 0.1
+
+    def compare(box_ND4: Any, is_crowd_NG: Any) -> Any:
+        columns = padded_boxes(box_ND4, "xyxy", rules)
+        return Boxes.pairwise(columns, padded_boxes(box_ND4[:, :50], "xyxy", rules), is_crowd_NG, rules)
+
+    with jax.enable_x64(True):
+        found = jax.jit(compare)(jax.numpy.asarray(box_ND4), jax.numpy.asarray(is_crowd_NG))
+    assert np.array_equal(found, compare(box_ND4, is_crowd_NG))

@@ -242,9 +242,19 @@ def measure(box: Array, *, box_format: BoxFormat, pixels: Pixels) -> MeasuredBox
     if pixels == "continuous":
         # as in COCO: a far corner is left + width, even if the format gives the corner
         left, top, width, height = to_xywh(box, box_format)
-        return MeasuredBoxes(left, top, left + width, top + height, width * height)
+        return MeasuredBoxes(left, top, left + width, top + height, _area(width, height))
     left, top, right, bottom = to_xyxy(box, box_format)
-    return MeasuredBoxes(left, top, right, bottom, (right - left + 1) * (bottom - top + 1))
+    return MeasuredBoxes(left, top, right, bottom, _area(right - left + 1, bottom - top + 1))
+
+
+def _area(width: Array, height: Array) -> Array:
+    """The product of sizes that are not negative.
+
+    The maximum changes no number. It keeps XLA from fusing the product with a later sum, which would skip a rounding.
+    """
+    xp = namespace(width)
+    area = width * height
+    return xp.maximum(area, xp.zeros_like(area))
 
 
 def iou_of_measured(
@@ -263,7 +273,7 @@ def iou_of_measured(
         return xp.maximum(side_NDG, xp.zeros_like(side_NDG))
 
     width_NDG = overlap(boxes.left, boxes.right, truths.left, truths.right)
-    shared_NDG = width_NDG * overlap(boxes.top, boxes.bottom, truths.top, truths.bottom)
+    shared_NDG = _area(width_NDG, overlap(boxes.top, boxes.bottom, truths.top, truths.bottom))
     union_NDG = area_ND1 + truth_area_N1G - shared_NDG
     if is_crowd_NG is not None:
         union_NDG = xp.where(is_crowd_NG[:, None, :], area_ND1, union_NDG)
