@@ -45,7 +45,7 @@ _FACTORIES: dict[Callable[..., Any], bool] = {
 
 @dataclass(slots=True)
 class Counts:
-    """What happened on the device since the context began, or since `reset`."""
+    """Events on the device since the context began, or since `reset`."""
 
     launches: int = 0
     """Kernels: operations on the device that are neither views nor copies from or to the host."""

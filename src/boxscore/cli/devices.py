@@ -120,7 +120,7 @@ class Row(NamedTuple):
     """"equal" to the result from host memory, "differ", "failed", or "single": equal to 1e-6, in single precision."""
     error: str | None = None
     update_ms: float | None = None
-    """What the training loop waits for in an update: the median."""
+    """The median time that an update keeps the training loop waiting."""
     total_ms: float | None = None
     """All updates and the result, per update."""
     memory_bytes: int | None = None

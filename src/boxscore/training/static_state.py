@@ -118,7 +118,7 @@ ARRAYS = tuple(field.name for field in fields(State) if field.name not in State.
 
 
 class Options(NamedTuple):
-    """What a state is made for; the arguments of `init`, which describes them."""
+    """The settings of a state: the arguments of `init`, which describes them."""
 
     capacity: int
     protocol: ProtocolLike

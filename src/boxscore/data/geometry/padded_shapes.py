@@ -37,7 +37,7 @@ class PaddedSide(NamedTuple):
 
 
 class PaddedGeometry(NamedTuple):
-    """What compiled steps ask of a geometry."""
+    """The functions and keys of a geometry for compiled steps."""
 
     measure: Callable[[Shapes, Shapes, BoxFormat, Protocol], tuple[PaddedSide, PaddedSide]]
     """Measure the detections and the truths."""
