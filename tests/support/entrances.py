@@ -17,7 +17,7 @@ import boxscore
 from boxscore import Detections, Protocol, Truths
 from boxscore.data.geometry.box_formats import BoxFormat
 from boxscore.data.geometry.kinds import kind_of
-from boxscore.protocol.protocol import IOU_TYPES
+from boxscore.protocol.protocol import IOU_TYPES, KeypointRules
 from boxscore.protocol.table import PROTOCOLS, protocol_of
 from boxscore.result.tally import CountedTruths, RankedRows, Tally
 from tests.support.memory_limits import plenty
@@ -419,6 +419,8 @@ OF_IMAGES = {"clips_boxes", "ranges_by"}
 """Rules that ask for something of each image that dicts don't have: its size, how crowded it is."""
 NOT_OF_MASKS = {"keypoints", "obb", "probiou"}
 STATIC = {"min_score", "ignored absent", "truth_area", "empty", *OF_IMAGES, *NOT_OF_MASKS, "segm", "boundary"}
+OF_STATES = {"federated", "extra_numbers", "class_groups", "limits_per dataset", "rules of keypoints"}
+"""Rules that a state of fixed size can't follow."""
 
 REFUSED: Mapping[str, set[str]] = {
     "metric, lists": OF_IMAGES,
@@ -427,7 +429,7 @@ REFUSED: Mapping[str, set[str]] = {
     "keras": OF_IMAGES,
     "transformers": OF_IMAGES | {"federated"} | NOT_OF_MASKS,
     "evaluate": OF_IMAGES | {"federated"} | NOT_OF_MASKS,
-    **dict.fromkeys(("jax", "torch"), STATIC | {"federated", "extra_numbers", "class_groups", "limits_per dataset"}),
+    **dict.fromkeys(("jax", "torch"), STATIC - {"segm", "keypoints"} | OF_STATES),
     "match_batch": STATIC | {"federated"},
 }
 """The rules, as `rules_of` names them, that an entrance can't follow; those that are not here can follow all."""
@@ -438,4 +440,5 @@ def rules_of(protocol: Protocol) -> set[str]:
     named = {"ignored absent" if name == "ignored" else name for name in protocol.needs}
     named |= {"class_groups"} if protocol.class_groups else set()
     named |= {"limits_per dataset"} if protocol.limits_per == "dataset" else set()
+    named |= {"rules of keypoints"} if protocol.keypoints != KeypointRules() else set()
     return named | {protocol.iou_type}
