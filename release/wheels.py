@@ -41,10 +41,11 @@ ARM64 compiles and links, but Zig's C++ library calls functions of Zig's runtime
 """
 PYTHONS = ("3.11", "3.12")
 """3.12's wheels are of the stable ABI: they serve all that come after it, too."""
-LARGEST = 1_900_000
+LARGEST = 2_000_000
 """Bytes that a wheel may have; `make wheels` prints the parts. Raise it on purpose.
 
-0.95 MB are the compiled module, most of it one matcher per geometry; 0.75 MB are Python, a fifth of that formats.
+0.97 MB are the compiled module, most of it one matcher per geometry; 0.85 MB are Python, a fifth of that formats.
+Copies from devices, states for compiled steps and `boxscore devices` took 60 kB.
 """
 AUDITWHEEL = (sys.executable, "-m", "auditwheel")
 
